@@ -1,0 +1,160 @@
+/**
+ * What passes between the pipeline and the account object: asking for a hold, and ending it.
+ *
+ * A hold is money and limit room set aside for one call. It ends exactly once: settled (charged), released (nothing was
+ * executed or the call failed: costs nothing) or expired (nobody ended it in time). All types here cross RPC as values.
+ */
+import type { AccountId, CallId, KeyDigest, KeyId, TeamId } from "./ids.ts";
+import type { ModelRow } from "./prices.ts";
+import type { LimitLevel, Refusal } from "./refusal.ts";
+import type { Reading, Usage } from "./usage.ts";
+
+/** The true upper bound of what a call can use. */
+export interface Bound {
+  /** All of it except output that can be capped. */
+  readonly fixed: Usage;
+  /** Output that a cap sent upstream limits: `cap` tokens for each of `choices`. */
+  readonly output?: {
+    readonly cap: number;
+    readonly choices: number;
+    /** True where the caller named no cap: admission may lower it to what balance, budgets and tpm leave. */
+    readonly lowerable: boolean;
+  };
+}
+
+/** A lowered cap below this is not worth a call: refused instead. */
+export const LEAST_OUTPUT_CAP = 16;
+
+/** The bound as one usage, with the output cap given. */
+export function boundUsage(bound: Bound, cap: number | undefined): Usage {
+  if (!bound.output) return bound.fixed;
+  return { ...bound.fixed, output_tokens: (cap ?? bound.output.cap) * bound.output.choices };
+}
+
+/** Asks one account to admit one call. */
+export interface AdmitRequest {
+  readonly callId: CallId;
+  readonly keyDigest: KeyDigest;
+  /** Row id of the endpoint table, e.g. `chat.completions`. */
+  readonly endpoint: string;
+  /** The model as the tenant named it; held against the key's allow-list. */
+  readonly model: string;
+  /** Set where the name is an alias, for reports. */
+  readonly alias: string | null;
+  /** The price book row that holds for this call; the account's plan is applied to it by the object. */
+  readonly row: ModelRow;
+  readonly bound: Bound;
+  readonly startedAtMs: number;
+}
+
+export type Admission = { ok: true; hold: Hold; rates: Rates } | { ok: false; refusal: Refusal; rates?: Rates };
+
+/** What the pipeline needs to know of the hold it was given. */
+export interface Hold {
+  readonly callId: CallId;
+  readonly keyId: KeyId;
+  readonly amountNanoUsd: number;
+  /** The output cap per choice that the hold pays for; always sent upstream. Absent where the endpoint has none. */
+  readonly outputCap?: number | undefined;
+  readonly expiresAtMs: number;
+  /** What becomes of a stream whose client left. */
+  readonly onDisconnect: "cancel" | "drain";
+}
+
+/** The tightest limit of each sort over the three levels, for `x-ratelimit-*`. */
+export interface Rates {
+  readonly requests?: Rate;
+  readonly tokens?: Rate;
+}
+export interface Rate {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Until the window is empty again. */
+  readonly resetMs: number;
+}
+
+/** Where a call ended up; stands in the usage event. */
+export interface ServedBy {
+  readonly upstream: string;
+  readonly model: string;
+  readonly region: string | null;
+}
+
+/** How a call that was executed ended. */
+export type Outcome = "completed" | "client_gone" | "stream_broken";
+
+/** Ends a hold with a charge of min(actual, held). Idempotent by call id. */
+export interface Settlement {
+  readonly callId: CallId;
+  readonly outcome: Outcome;
+  /** HTTP status the client got. */
+  readonly status: number;
+  readonly reading: Reading;
+  readonly servedBy: ServedBy;
+  /** What the operator pays for this usage at the target that served. */
+  readonly costNanoUsd: number;
+  readonly latencyMs: number;
+  readonly firstByteMs: number | null;
+}
+
+/** Ends a hold without a charge. Idempotent by call id. */
+export interface Release {
+  readonly callId: CallId;
+  readonly status: number;
+  /** The refusal's kind, for reports. */
+  readonly reason: string;
+  readonly servedBy: ServedBy | null;
+  readonly latencyMs: number;
+}
+
+/** How a hold ended; every later word on the same call gets this same answer. */
+export interface HoldEnd {
+  readonly state: "settled" | "released" | "expired" | "unknown";
+  readonly chargedNanoUsd: number;
+}
+
+/** Whether a key may read what costs nothing (models, polls, its own state). */
+export type Permission =
+  | {
+      ok: true;
+      keyId: KeyId;
+      teamId: TeamId | null;
+      accountId: AccountId;
+      models: readonly string[] | null;
+      rates: Rates;
+    }
+  | { ok: false; refusal: Refusal };
+
+/**
+ * The record of one finished call: from the outbox by queue to D1. No byte of prompt or completion, no key.
+ * `eventId` is the call id: written twice, it counts once.
+ */
+export interface UsageEvent {
+  readonly eventId: CallId;
+  readonly account: AccountId;
+  readonly team: TeamId | null;
+  readonly key: KeyId;
+  readonly endpoint: string;
+  readonly model: string;
+  readonly alias: string | null;
+  readonly upstream: string | null;
+  readonly targetModel: string | null;
+  readonly region: string | null;
+  readonly outcome: Outcome | "failed" | "expired";
+  readonly reason: string | null;
+  readonly status: number;
+  readonly source: Reading["source"] | "none";
+  readonly usage: Usage;
+  readonly priceNanoUsd: number;
+  readonly costNanoUsd: number;
+  readonly overrunNanoUsd: number;
+  readonly lossNanoUsd: number;
+  readonly priceRule: string;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+  readonly latencyMs: number;
+  readonly firstByteMs: number | null;
+}
+
+/** Levels in the order in which refusals name them: the narrowest first. */
+export const LEVELS: readonly LimitLevel[] = ["key", "team", "account"];

@@ -1,0 +1,47 @@
+/**
+ * Money: integers of nano-USD (1e-9 USD) in safe-integer numbers. Amounts above `MAX_NANO_USD` are refused where they
+ * enter, so sums of any two stay exact. Fractions exist only while a price is multiplied, in bigint, and round up.
+ */
+export const NANO_PER_USD = 1_000_000_000;
+
+/** 9 million USD: the greatest amount accepted anywhere (SQLite in an object rounds above 2^53). */
+export const MAX_NANO_USD = 9_000_000 * NANO_PER_USD;
+
+/** A decimal number of USD, at most 9 fraction digits; exponents only as JSON numbers print small ones. */
+const DECIMAL = /^(-?)(\d{1,16})(?:\.(\d{1,40}))?(?:e([+-]?\d{1,3}))?$/i;
+
+export type ParsedAmount = { ok: true; nanoUsd: number } | { ok: false; reason: string };
+
+/**
+ * Reads USD as the operator's API takes it (decimal string or JSON number) into nano-USD, exactly.
+ * Refused: anything else, more precise than a nano-USD, or beyond 9 million USD in either direction.
+ */
+export function parseUsd(value: string | number): ParsedAmount {
+  const text = typeof value === "number" ? String(value) : value.trim();
+  const match = DECIMAL.exec(text);
+  if (!match) return { ok: false, reason: 'must be an amount in USD such as 12.5 or "12.50"' };
+  const [, sign, whole = "0", fraction = "", exponent = "0"] = match;
+  const shift = 9 + Number(exponent) - fraction.length;
+  const digits = BigInt(whole + fraction);
+  if (shift < -60 || shift > 60) return { ok: false, reason: "is out of range" };
+  const scale = 10n ** BigInt(Math.abs(shift));
+  if (shift < 0 && digits % scale !== 0n) {
+    return { ok: false, reason: "must have at most 9 decimals (nano-USD)" };
+  }
+  const nano = shift < 0 ? digits / scale : digits * scale;
+  if (nano > BigInt(MAX_NANO_USD)) return { ok: false, reason: "must be at most 9000000 USD" };
+  const amount = Number(nano);
+  return { ok: true, nanoUsd: sign && amount !== 0 ? -amount : amount };
+}
+
+/** USD as a JSON number: the shortest decimal that reads back as the same nano-USD. */
+export const toUsd = (nanoUsd: number): number => nanoUsd / NANO_PER_USD;
+
+/** USD as exact decimal text, for messages and CSV. */
+export function formatUsd(nanoUsd: number): string {
+  const absolute = Math.abs(nanoUsd);
+  const fraction = String(absolute % NANO_PER_USD)
+    .padStart(9, "0")
+    .replace(/0+$/, "");
+  return `${nanoUsd < 0 ? "-" : ""}${Math.floor(absolute / NANO_PER_USD)}${fraction && `.${fraction}`}`;
+}

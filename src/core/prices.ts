@@ -1,0 +1,133 @@
+/**
+ * The price book: from rows of cost and price to what one call may cost and did cost. All rounding is here, upwards.
+ */
+import { UNIT_NAMES, UNITS, type Unit, type Usage } from "./usage.ts";
+
+/** What a model is for; an endpoint says which kinds it serves. */
+export const MODEL_KINDS = [
+  "chat",
+  "image",
+  "speech",
+  "voice",
+  "transcription",
+  "embedding",
+  "rerank",
+  "video",
+  "custom",
+] as const;
+export type ModelKind = (typeof MODEL_KINDS)[number];
+
+/** Nano-USD for one price's worth of a unit (a million tokens, a second, an image, a request). */
+export type UnitPrices = { readonly [U in Unit]?: number };
+
+/** One row of the price book, holding from `fromMs` until a later row of the same model. */
+export interface ModelRow {
+  readonly model: string;
+  readonly kind: ModelKind;
+  readonly fromMs: number;
+  readonly costNanoUsd: UnitPrices;
+  /** Only the units that have a price of their own; the others take cost and the plan's markup. */
+  readonly priceNanoUsd: UnitPrices;
+  /** Costs the tenant nothing. Without it every price must be above zero. */
+  readonly free: boolean;
+  /** With an upstream, tenants may call the model there by its own id. */
+  readonly upstream?: string | undefined;
+  readonly maxOutputTokens?: number | undefined;
+  readonly contextTokens?: number | undefined;
+  readonly promptOverheadTokens?: number | undefined;
+  readonly maxPartTokens?: number | undefined;
+}
+
+/** What an account pays in place of the price book's own prices. */
+export interface Plan {
+  /** On top of cost, where a row has no price of its own. At most 6 decimals. */
+  readonly markupPercent: number;
+  readonly overrides: { readonly [model: string]: PlanOverride };
+}
+export type PlanOverride =
+  | { readonly kind: "prices"; readonly priceNanoUsd: UnitPrices }
+  | { readonly kind: "markup"; readonly markupPercent: number };
+
+export const NO_PLAN: Plan = { markupPercent: 0, overrides: {} };
+
+/** Prices fixed for one call, and the name of the rule they came from (it stands in the usage event). */
+export interface FixedPrices {
+  readonly rule: string;
+  readonly prices: UnitPrices;
+}
+
+/** Marked-up cost, rounded up to the nano-USD. */
+function markUp(cost: number, percent: number): number {
+  const millionths = BigInt(Math.round((100 + percent) * 1_000_000));
+  const scale = 100_000_000n;
+  return Number((BigInt(cost) * millionths + scale - 1n) / scale);
+}
+
+function markUpAll(costs: UnitPrices, percent: number): UnitPrices {
+  return mapPrices(costs, (cost) => markUp(cost, percent));
+}
+
+function mapPrices(prices: UnitPrices, change: (price: number) => number): UnitPrices {
+  const changed: { [U in Unit]?: number } = {};
+  for (const unit of UNIT_NAMES) {
+    const price = prices[unit];
+    if (price !== undefined) changed[unit] = change(price);
+  }
+  return changed;
+}
+
+/**
+ * The tenant's prices for a call: the plan's override for the called name, else for the row's model; else the row's own
+ * prices over marked-up cost. A free row costs nothing whatever the plan says.
+ */
+export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): FixedPrices {
+  if (row.free) return { rule: "free", prices: mapPrices(row.costNanoUsd, () => 0) };
+  const named = Object.hasOwn(plan.overrides, calledAs) ? calledAs : row.model;
+  const override = Object.hasOwn(plan.overrides, named) ? plan.overrides[named] : undefined;
+  if (override?.kind === "markup") {
+    return {
+      rule: `plan:${named}:markup=${override.markupPercent}`,
+      prices: markUpAll(row.costNanoUsd, override.markupPercent),
+    };
+  }
+  const book = { ...markUpAll(row.costNanoUsd, plan.markupPercent), ...row.priceNanoUsd };
+  if (override) return { rule: `plan:${named}:prices`, prices: { ...book, ...override.priceNanoUsd } };
+  const marked = UNIT_NAMES.some((unit) => row.costNanoUsd[unit] !== undefined && row.priceNanoUsd[unit] === undefined);
+  return { rule: marked ? `book:${row.model}:markup=${plan.markupPercent}` : `book:${row.model}`, prices: book };
+}
+
+/** Every unit's price is over this denominator once it is multiplied out. */
+const COMMON = 1_000_000n;
+
+function line(quantity: number, priceNanoUsd: number, unit: Unit): bigint {
+  return BigInt(quantity) * BigInt(priceNanoUsd) * (COMMON / BigInt(UNITS[unit].perPrice));
+}
+
+function total(lines: bigint): number {
+  return Number((lines + COMMON - 1n) / COMMON);
+}
+
+/** Nano-USD for a usage at fixed prices: exact sum over the units, then rounded up once. Monotone in every quantity. */
+export function costOf(usage: Usage, prices: UnitPrices): number {
+  const cached = Math.min(usage.cached_input_tokens ?? 0, usage.input_tokens ?? 0);
+  const quantities: Usage = { ...usage, input_tokens: (usage.input_tokens ?? 0) - cached, cached_input_tokens: cached };
+  let lines = 0n;
+  for (const unit of UNIT_NAMES) {
+    const quantity = quantities[unit];
+    if (!quantity) continue;
+    const price = prices[unit] ?? (unit === "cached_input_tokens" ? prices.input_tokens : undefined) ?? 0;
+    lines += line(quantity, price, unit);
+  }
+  return total(lines);
+}
+
+/** The dearest that any usage within `bound` can come to: all input at the dearer of its two prices. */
+export function dearestOf(bound: Usage, prices: UnitPrices): number {
+  const input = Math.max(prices.input_tokens ?? 0, prices.cached_input_tokens ?? 0);
+  return costOf({ ...bound, cached_input_tokens: 0 }, { ...prices, input_tokens: input });
+}
+
+/** Whether these prices name every unit that a call can use. A unit without a price is never given away: 402. */
+export function pricesCover(usage: Usage, prices: UnitPrices): boolean {
+  return UNIT_NAMES.every((unit) => !usage[unit] || unit === "cached_input_tokens" || prices[unit] !== undefined);
+}

@@ -1,0 +1,216 @@
+/**
+ * Why a call is not served: a closed union with the facts in each arm, and one table from it to HTTP.
+ *
+ * A refusal is data. It crosses the account object's RPC as a value, and becomes a response in `gateway/answer.ts` only.
+ * Messages say what to do; they never carry a prompt, a key, a host, a credential or a cost.
+ */
+import { formatUsd } from "./money.ts";
+
+export type LimitLevel = "key" | "team" | "account";
+export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_requests";
+
+export type Refusal =
+  | { kind: "no_key" }
+  | { kind: "bad_key"; why: "malformed" | "unknown" | "revoked" | "expired" | "blocked" | "conflicting" }
+  /** A model id `<name>:<integer>` that is not this account's: unknown ones get the same answer. */
+  | { kind: "not_your_instance"; model: string }
+  | { kind: "invalid_request"; message: string; param: string | null; code?: string }
+  | { kind: "too_large"; limitBytes: number }
+  | { kind: "wrong_content_type"; expected: string }
+  | { kind: "unknown_route"; method: string; path: string; served: readonly string[] }
+  | { kind: "model_not_found"; model: string }
+  | { kind: "model_not_priced"; model: string }
+  | { kind: "model_not_allowed"; model: string }
+  /** An id of a kind the service hands out that this account does not own, or no longer. */
+  | { kind: "id_not_found"; what: string; id: string }
+  | {
+      kind: "rate_limit";
+      level: LimitLevel;
+      limit: LimitName;
+      allowed: number;
+      /** When room is expected; for a call larger than the whole limit there is none: null. */
+      retryAfterMs: number | null;
+    }
+  | { kind: "budget_spent"; level: LimitLevel; budgetNanoUsd: number; duration: string; retryAfterMs: number | null }
+  | { kind: "no_credit"; neededNanoUsd: number; availableNanoUsd: number; heldNanoUsd: number }
+  /** This isolate holds as many large bodies as it may. */
+  | { kind: "busy"; retryAfterMs: number }
+  /** The account object could not be asked. Money is never let through. */
+  | { kind: "admission_unavailable" }
+  /** No target could take the call; it was not executed. */
+  | { kind: "no_healthy_upstream"; retryAfterMs: number | null }
+  /** The upstream refused the request itself; its sanitised words pass. */
+  | {
+      kind: "upstream_refused";
+      status: 400 | 404 | 413 | 422;
+      message: string;
+      param: string | null;
+      code: string | null;
+    }
+  | { kind: "upstream_error"; executed: "no" | "unknown" }
+  | { kind: "upstream_timeout"; executed: "no" | "unknown" }
+  | { kind: "internal" };
+
+/** How a refusal is said over HTTP. */
+export interface HttpRefusal {
+  readonly status: number;
+  readonly message: string;
+  readonly type: string;
+  readonly code: string;
+  readonly param: string | null;
+  /** Seconds, for `retry-after`. */
+  readonly retryAfterSeconds?: number;
+  /** False where a repeat cannot mend it: sent as `x-should-retry: false`. */
+  readonly shouldRetry: boolean;
+}
+
+/** A wait longer than this is not worth an SDK's own repeat (design section 5). */
+const LONGEST_USEFUL_WAIT_MS = 60_000;
+
+const BAD_KEY: Record<(Refusal & { kind: "bad_key" })["why"], string> = {
+  malformed: "The API key is malformed. Keys look like sk-tg-... ; copy it again from where it was issued.",
+  unknown: "The API key is not known here. Check the key and the base URL.",
+  revoked: "The API key was revoked. Ask for a new one.",
+  expired: "The API key has expired. Ask for a new one.",
+  blocked: "The API key, its team or its account is blocked. Ask your operator.",
+  conflicting: "Two different API keys were sent. Send one, in the Authorization header.",
+};
+
+const LIMIT_WORDS: Record<LimitName, string> = {
+  rpm_limit: "requests per minute",
+  tpm_limit: "tokens per minute",
+  rpd_limit: "requests per day",
+  max_parallel_requests: "parallel requests",
+};
+
+const invalid = (status: number, message: string, param: string | null, code: string): HttpRefusal => ({
+  status,
+  message,
+  type: "invalid_request_error",
+  code,
+  param,
+  shouldRetry: false,
+});
+
+const waitable = (retryAfterMs: number | null) => ({
+  shouldRetry: retryAfterMs !== null && retryAfterMs <= LONGEST_USEFUL_WAIT_MS,
+  ...(retryAfterMs !== null && { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) }),
+});
+
+const server = (status: number, message: string, code: string, shouldRetry: boolean): HttpRefusal => ({
+  status,
+  message,
+  type: "server_error",
+  code,
+  param: null,
+  shouldRetry,
+});
+
+/** The one table from refusals to HTTP (design section 7). */
+const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kind: K }>) => HttpRefusal } = {
+  no_key: () => invalid(401, "No API key was sent. Send it as `Authorization: Bearer <key>`.", null, "invalid_api_key"),
+  bad_key: (refusal) => invalid(401, BAD_KEY[refusal.why], null, "invalid_api_key"),
+  not_your_instance: (refusal) =>
+    invalid(
+      401,
+      `The API key does not belong to the account that owns \`${refusal.model}\`. Use a key of that account and check the instance id.`,
+      "model",
+      "invalid_api_key",
+    ),
+  invalid_request: (refusal) => invalid(400, refusal.message, refusal.param, refusal.code ?? "invalid_request_error"),
+  too_large: (refusal) =>
+    invalid(
+      413,
+      `The request body is larger than ${refusal.limitBytes} bytes. Send less in one request.`,
+      null,
+      "request_too_large",
+    ),
+  wrong_content_type: (refusal) =>
+    invalid(400, `Send the body as \`Content-Type: ${refusal.expected}\`.`, null, "invalid_request_error"),
+  unknown_route: (refusal) =>
+    invalid(
+      404,
+      `${refusal.method} ${refusal.path} is not served here. Served: ${refusal.served.join(", ")}.`,
+      null,
+      "not_found",
+    ),
+  model_not_found: (refusal) =>
+    invalid(
+      404,
+      `The model \`${refusal.model}\` does not exist or you do not have access to it. GET /v1/models lists what you can call.`,
+      "model",
+      "model_not_found",
+    ),
+  model_not_priced: (refusal) => ({
+    ...invalid(402, `The model \`${refusal.model}\` has no price yet. Ask your operator.`, "model", "model_not_priced"),
+    type: "insufficient_quota",
+  }),
+  model_not_allowed: (refusal) =>
+    invalid(
+      403,
+      `This API key may not call the model \`${refusal.model}\`. Use an allowed model, or another key.`,
+      "model",
+      "model_not_allowed",
+    ),
+  id_not_found: (refusal) =>
+    invalid(404, `No ${refusal.what} with id '${refusal.id}' is available.`, null, "not_found"),
+  rate_limit: (refusal) => ({
+    status: 429,
+    message:
+      `Rate limit reached on the ${refusal.level}: ${refusal.allowed} ${LIMIT_WORDS[refusal.limit]} (${refusal.limit}). ` +
+      (refusal.retryAfterMs === null
+        ? "This request alone is larger than the limit; send a smaller one or lower its output cap."
+        : `Try again in ${Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))} s.`),
+    type: refusal.limit === "tpm_limit" ? "tokens" : "requests",
+    code: "rate_limit_exceeded",
+    param: null,
+    ...waitable(refusal.retryAfterMs),
+  }),
+  budget_spent: (refusal) => ({
+    status: 429,
+    message:
+      `The ${refusal.level}'s budget of ${formatUsd(refusal.budgetNanoUsd)} USD (${refusal.duration}) has no room for this call. ` +
+      (refusal.retryAfterMs === null ? "Ask for a larger budget." : "It renews with its next window."),
+    type: "insufficient_quota",
+    code: "insufficient_quota",
+    param: null,
+    ...waitable(refusal.retryAfterMs),
+    shouldRetry: false,
+  }),
+  no_credit: (refusal) => ({
+    status: 402,
+    message:
+      `The balance is insufficient: this call needs up to ${formatUsd(refusal.neededNanoUsd)} USD and ` +
+      `${formatUsd(refusal.availableNanoUsd)} USD is available (${formatUsd(refusal.heldNanoUsd)} USD is held by calls in flight). ` +
+      "Top up, or lower the output cap.",
+    type: "insufficient_quota",
+    code: "insufficient_quota",
+    param: null,
+    shouldRetry: false,
+  }),
+  busy: (refusal) => ({
+    ...server(503, "Too many large requests at once. Try again shortly.", "overloaded", true),
+    ...waitable(refusal.retryAfterMs),
+  }),
+  admission_unavailable: () => ({
+    ...server(503, "Admission is unavailable for a moment. Try again.", "admission_unavailable", true),
+    retryAfterSeconds: 1,
+  }),
+  no_healthy_upstream: (refusal) => ({
+    ...server(503, "No healthy region can serve this model now. Try again.", "no_healthy_upstream", true),
+    ...(refusal.retryAfterMs !== null && waitable(refusal.retryAfterMs)),
+  }),
+  upstream_refused: (refusal) => ({
+    ...invalid(refusal.status, refusal.message, refusal.param, refusal.code ?? "invalid_request_error"),
+  }),
+  upstream_error: (refusal) =>
+    server(502, "The model server failed on this request.", "upstream_error", refusal.executed === "no"),
+  upstream_timeout: (refusal) =>
+    server(504, "The model server did not answer in time.", "upstream_timeout", refusal.executed === "no"),
+  internal: () => server(500, "An internal error. Give the request id to your operator.", "internal_error", true),
+};
+
+/** What a refusal is over HTTP. */
+export function toHttp<K extends Refusal["kind"]>(refusal: Extract<Refusal, { kind: K }>): HttpRefusal {
+  return TABLE[refusal.kind as K](refusal);
+}

@@ -1,0 +1,97 @@
+/**
+ * What the pipeline needs from outside, as interfaces. The platform implements them on Cloudflare, tests in memory.
+ * Nothing here knows of KV, D1, queues or Durable Objects.
+ */
+import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
+import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
+import type { RoutingSnapshot, Target } from "../core/routes.ts";
+
+export interface Ports {
+  readonly directory: Directory;
+  readonly secrets: Secrets;
+  readonly upstreams: Upstreams;
+  /** The account object with this number; the number comes from an authenticated key only. */
+  account(number: AccountNumber): AccountPort;
+  /** Unix time, ms. */
+  now(): number;
+  /** In [0, 1). */
+  random(): number;
+  newCallId(): CallId;
+  /** Keeps the request's context alive until the promise has settled. */
+  waitUntil(work: Promise<unknown>): void;
+  /** One structured line for the operator. Never content, never a key. */
+  log(line: LogLine): void;
+}
+
+/** Who calls, as far as the edge knows: it speeds and routes; only the account object's word is final. */
+export interface Caller {
+  readonly account: AccountId;
+  readonly number: AccountNumber;
+  readonly keyId: KeyId;
+  readonly digest: KeyDigest;
+}
+
+/** Keys and routing at the edge: caches of what the account objects and the operator's books say. */
+export interface Directory {
+  /** The caller behind a digest; on a miss the account object with that number is asked. Undefined: unknown key. */
+  findCaller(number: AccountNumber, digest: KeyDigest): Promise<Caller | undefined>;
+  /** The routing snapshot, at most 10 s old in this isolate. */
+  routing(): Promise<RoutingSnapshot>;
+  /** Looks a name that the snapshot lacks up in the books (at most once a second per name) and gives what is known then. */
+  refresh(model: string): Promise<RoutingSnapshot>;
+}
+
+/** What is computed with `KEY_PEPPER`. */
+export interface Secrets {
+  /** HMAC-SHA-256(`KEY_PEPPER`, text). */
+  hmac(text: string): Promise<Uint8Array>;
+}
+
+/** One account's object. A rejected promise means that it could not be asked; a refusal is an answer. */
+export interface AccountPort {
+  admit(request: AdmitRequest): Promise<Admission>;
+  settle(settlement: Settlement): Promise<HoldEnd>;
+  release(release: Release): Promise<HoldEnd>;
+  /** Lets the hold live on for its whole time from now; false when it has ended. */
+  renew(callId: CallId): Promise<boolean>;
+  /** For what costs nothing: is this key live? Counts nothing. */
+  permit(digest: KeyDigest): Promise<Permission>;
+}
+
+/** One try at one target. */
+export interface UpstreamRequest {
+  readonly callId: CallId;
+  readonly method: string;
+  /** Built from stored parts and the endpoint table only, never from the tenant's path. */
+  readonly path: string;
+  readonly contentType: string | null;
+  readonly accept: string;
+  readonly body: Uint8Array<ArrayBuffer> | null;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * What a try came to. `refused`: provably not executed (no connection was made, or Cloudflare's edge says so).
+ * `lost`: the connection broke or the edge gave up: executed or not, nobody knows. `timeout`: no first byte in time.
+ */
+export type UpstreamAnswer =
+  | {
+      readonly kind: "answer";
+      readonly response: Response;
+      readonly region: string | null;
+      readonly idleMs: number;
+      readonly totalMs: number;
+    }
+  | { readonly kind: "refused" }
+  | { readonly kind: "lost" }
+  | { readonly kind: "timeout" };
+
+export interface Upstreams {
+  /** Sends with the target's credential, allow-listed headers, time limits; follows no redirect. Never rejects. */
+  send(target: Target, request: UpstreamRequest, routing: RoutingSnapshot): Promise<UpstreamAnswer>;
+  /** Takes credentials, hosts and account ids of the upstream out of a message; at most 1 KB. */
+  scrub(message: string, target: Target, routing: RoutingSnapshot): string;
+}
+
+/** The operator's log: what happened, by ids and numbers. */
+export type LogLine = { readonly event: string } & Readonly<Record<string, string | number | boolean | null>>;

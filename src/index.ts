@@ -1,0 +1,2 @@
+export default {};
+export class Account {}
