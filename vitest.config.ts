@@ -1,0 +1,41 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
+import { defineConfig } from "vitest/config";
+
+/** Secrets of the tests; nothing outside the tests knows them. */
+const TEST_SECRETS = {
+  ADMIN_TOKEN: "test-admin-token-0123456789abcdef",
+  KEY_PEPPER: "test-key-pepper-0123456789abcdef",
+  MASTER_KEY: "dGVzdC1tYXN0ZXIta2V5LTAxMjM0NTY3ODlhYmNkZWY=",
+};
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: "core", include: ["test/core/**/*.test.ts", "test/gateway/**/*.test.ts"] } },
+      {
+        plugins: [
+          cloudflareTest(async () => ({
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: {
+              bindings: { ...TEST_SECRETS, TEST_MIGRATIONS: await readD1Migrations("./migrations") },
+              queueConsumers: { "tollgate-usage": { maxBatchTimeout: 0.05 } },
+            },
+          })),
+        ],
+        test: { name: "worker", include: ["test/worker/**/*.test.ts"], setupFiles: ["test/worker/setup.ts"] },
+      },
+      {
+        plugins: [cloudflareTest({ wrangler: { configPath: "./sandbox/wrangler.toml" } })],
+        test: { name: "sandbox", include: ["test/sandbox/**/*.test.ts"] },
+      },
+      {
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
+  },
+});
