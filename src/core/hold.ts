@@ -103,6 +103,8 @@ export interface Release {
   readonly status: number;
   /** The refusal's kind, for reports. */
   readonly reason: string;
+  /** `unknown`: an upstream may have done the work; what it cost is the operator's loss. */
+  readonly executed: "no" | "unknown";
   readonly servedBy: ServedBy | null;
   readonly latencyMs: number;
 }

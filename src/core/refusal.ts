@@ -42,13 +42,14 @@ export type Refusal =
   /** The upstream refused the request itself; its sanitised words pass. */
   | {
       kind: "upstream_refused";
-      status: 400 | 404 | 413 | 422;
+      status: 400 | 402 | 404 | 413 | 422;
       message: string;
       param: string | null;
       code: string | null;
     }
-  | { kind: "upstream_error"; executed: "no" | "unknown" }
-  | { kind: "upstream_timeout"; executed: "no" | "unknown" }
+  /** `repeatable`: worth the caller's own repeat. */
+  | { kind: "upstream_error"; repeatable: boolean }
+  | { kind: "upstream_timeout"; repeatable: boolean }
   | { kind: "internal" };
 
 /** How a refusal is said over HTTP. */
@@ -204,9 +205,9 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     ...invalid(refusal.status, refusal.message, refusal.param, refusal.code ?? "invalid_request_error"),
   }),
   upstream_error: (refusal) =>
-    server(502, "The model server failed on this request.", "upstream_error", refusal.executed === "no"),
+    server(502, "The model server failed on this request.", "upstream_error", refusal.repeatable),
   upstream_timeout: (refusal) =>
-    server(504, "The model server did not answer in time.", "upstream_timeout", refusal.executed === "no"),
+    server(504, "The model server did not answer in time.", "upstream_timeout", refusal.repeatable),
   internal: () => server(500, "An internal error. Give the request id to your operator.", "internal_error", true),
 };
 

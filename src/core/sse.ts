@@ -1,0 +1,121 @@
+/**
+ * Server-sent events as bytes: cuts a stream into whole events whatever way it arrives split, so that bytes can be
+ * passed on untouched, and reads the data out of one.
+ */
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** An event that has grown past this without an end is not one. */
+const LONGEST_EVENT = 8 * 1024 * 1024;
+
+export class SseSplitter {
+  /** Bytes of an event that has not ended yet. */
+  #held: Uint8Array[] = [];
+  #heldBytes = 0;
+  #lineLength = 0;
+  #afterCr = false;
+  /** A blank line ended with CR and its LF is due: the stream's lines end with CRLF. */
+  #lfDue = false;
+  #lastEndWasCrLf = false;
+
+  /** The events that `chunk` completes, each with the blank line that ends it. Their bytes are the stream's, in order. */
+  push(chunk: Uint8Array): Uint8Array[] {
+    const events: Uint8Array[] = [];
+    let start = 0;
+    for (let at = 0; at < chunk.length; at++) {
+      if (this.#endsEvent(chunk[at] as number)) {
+        events.push(this.#take(chunk.subarray(start, at + 1)));
+        start = at + 1;
+      }
+    }
+    if (start < chunk.length) this.#hold(chunk.subarray(start));
+    return events;
+  }
+
+  /** What has come of an event whose end has not. */
+  rest(): Uint8Array {
+    return concat(this.#held, this.#heldBytes);
+  }
+
+  /** True while an event is open. */
+  get open(): boolean {
+    return this.#heldBytes > 0;
+  }
+
+  get overlong(): boolean {
+    return this.#heldBytes > LONGEST_EVENT;
+  }
+
+  #endsEvent(byte: number): boolean {
+    if (byte === LF) {
+      const crLf = this.#afterCr;
+      this.#afterCr = false;
+      if (crLf) {
+        this.#lastEndWasCrLf = true;
+        const due = this.#lfDue;
+        this.#lfDue = false;
+        return due;
+      }
+      this.#lastEndWasCrLf = false;
+      return this.#endsLine();
+    }
+    this.#lfDue = false;
+    if (byte !== CR) {
+      this.#afterCr = false;
+      this.#lineLength++;
+      return false;
+    }
+    if (this.#afterCr) this.#lastEndWasCrLf = false;
+    this.#afterCr = true;
+    const blank = this.#endsLine();
+    // In a CRLF stream the LF belongs to this event and is on its way; in a CR stream nothing else will come.
+    if (blank && this.#lastEndWasCrLf) {
+      this.#lfDue = true;
+      return false;
+    }
+    return blank;
+  }
+
+  #endsLine(): boolean {
+    const blank = this.#lineLength === 0;
+    this.#lineLength = 0;
+    return blank;
+  }
+
+  #hold(bytes: Uint8Array): void {
+    // A copy: the chunk's buffer may be reused by whoever read it.
+    this.#held.push(bytes.slice());
+    this.#heldBytes += bytes.length;
+  }
+
+  #take(last: Uint8Array): Uint8Array {
+    if (this.#heldBytes === 0) return last;
+    const event = concat([...this.#held, last], this.#heldBytes + last.length);
+    this.#held = [];
+    this.#heldBytes = 0;
+    return event;
+  }
+}
+
+function concat(parts: readonly Uint8Array[], length: number): Uint8Array {
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+const utf8 = new TextDecoder("utf-8");
+
+/** The data of one event: its `data` lines joined; undefined for a comment or an event without data. */
+export function dataOf(event: Uint8Array): string | undefined {
+  let data: string | undefined;
+  for (const line of utf8.decode(event).split(/\r\n|\n|\r/)) {
+    if (!line.startsWith("data:")) continue;
+    const value = line.slice(line.charCodeAt(5) === 0x20 ? 6 : 5);
+    data = data === undefined ? value : `${data}\n${value}`;
+  }
+  return data;
+}

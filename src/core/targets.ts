@@ -1,0 +1,33 @@
+/**
+ * In which order a call asks its targets: by priority, and inside one priority drawn by weight. A target of weight 0
+ * comes last in its priority.
+ */
+import type { Target } from "./routes.ts";
+
+/** `random` gives numbers in [0, 1). Every target stands in the answer once. */
+export function orderTargets(targets: readonly Target[], random: () => number): readonly Target[] {
+  if (targets.length < 2) return targets;
+  const priorities = [...new Set(targets.map((target) => target.priority))].sort((a, b) => a - b);
+  return priorities.flatMap((priority) =>
+    drawByWeight(
+      targets.filter((target) => target.priority === priority),
+      random,
+    ),
+  );
+}
+
+function drawByWeight(targets: readonly Target[], random: () => number): Target[] {
+  const left = [...targets];
+  const drawn: Target[] = [];
+  while (left.length > 0) {
+    const total = left.reduce((sum, target) => sum + target.weight, 0);
+    let point = random() * total;
+    let index = left.findIndex((target) => {
+      point -= target.weight;
+      return point < 0;
+    });
+    if (index === -1) index = 0;
+    drawn.push(...left.splice(index, 1));
+  }
+  return drawn;
+}
