@@ -4,7 +4,7 @@
  * A hold is money and limit room set aside for one call. It ends exactly once: settled (charged), released (nothing was
  * executed or the call failed: costs nothing) or expired (nobody ended it in time). All types here cross RPC as values.
  */
-import type { AccountId, CallId, KeyDigest, KeyId, TeamId } from "./ids.ts";
+import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "./ids.ts";
 import type { ModelRow } from "./prices.ts";
 import type { LimitLevel, Refusal } from "./refusal.ts";
 import type { Reading, Usage } from "./usage.ts";
@@ -156,6 +156,12 @@ export interface UsageEvent {
   readonly endedAtMs: number;
   readonly latencyMs: number;
   readonly firstByteMs: number | null;
+}
+
+/** One queue message: many events of one account, confirmed to its object by `shipped` once they stand in D1. */
+export interface UsageMessage {
+  readonly account: AccountNumber;
+  readonly events: readonly UsageEvent[];
 }
 
 /** Levels in the order in which refusals name them: the narrowest first. */

@@ -12,6 +12,8 @@ export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_
 export type Refusal =
   | { kind: "no_key" }
   | { kind: "bad_key"; why: "malformed" | "unknown" | "revoked" | "expired" | "blocked" | "conflicting" }
+  /** The key is live but was not made for this surface. */
+  | { kind: "scope_missing"; scope: "inference" | "compute" }
   /** A model id `<name>:<integer>` that is not this account's: unknown ones get the same answer. */
   | { kind: "not_your_instance"; model: string }
   | { kind: "invalid_request"; message: string; param: string | null; code?: string }
@@ -111,6 +113,13 @@ const server = (status: number, message: string, code: string, shouldRetry: bool
 const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kind: K }>) => HttpRefusal } = {
   no_key: () => invalid(401, "No API key was sent. Send it as `Authorization: Bearer <key>`.", null, "invalid_api_key"),
   bad_key: (refusal) => invalid(401, BAD_KEY[refusal.why], null, "invalid_api_key"),
+  scope_missing: (refusal) =>
+    invalid(
+      403,
+      `This API key has no ${refusal.scope} scope. Use a key that was created with it.`,
+      null,
+      "insufficient_scope",
+    ),
   not_your_instance: (refusal) =>
     invalid(
       401,
