@@ -1,0 +1,93 @@
+/**
+ * The demo that a first start makes through the operator's API: the sandbox as upstream, prices, two instances behind
+ * the alias `chat`, an account with 10 USD and a key. Made once; whoever changes or deletes a piece of it finds it so
+ * after the next start. Only the sandbox's address follows `SANDBOX_PORT`.
+ */
+import type { State } from "./state.ts";
+
+const KEPT_KEY = "demo-key";
+const PRICES_USD: Record<string, { input: [number, number]; output: [number, number] }> = {
+  "llama-7b": { input: [0.2, 0.25], output: [0.2, 0.25] },
+  "llama-70b": { input: [0.8, 1], output: [0.8, 1] },
+  "llama-7b:1042": { input: [0.2, 0.25], output: [0.2, 0.25] },
+  "llama-7b:1043": { input: [0.2, 0.25], output: [0.2, 0.25] },
+};
+const INSTANCES = [1042, 1043];
+
+export interface Demo {
+  readonly key: string;
+}
+
+export async function prepareDemo(gateway: string, adminToken: string, sandbox: string, state: State): Promise<Demo> {
+  const admin = adminAt(gateway, adminToken);
+  await followSandbox(admin, sandbox);
+  const known = await admin.get("/accounts/demo");
+  const key = state.kept(KEPT_KEY);
+  if (known && key) return { key };
+  await makeModels(admin);
+  if (!known) await admin.send("POST", "/accounts", { id: "demo", name: "Demo", balance_usd: 10 });
+  await makeRoutes(admin);
+  const made = await admin.send("POST", "/accounts/demo/keys", { name: "demo" });
+  state.keep(KEPT_KEY, String(made.key));
+  return { key: String(made.key) };
+}
+
+/** Its address is left alone where the operator has pointed the upstream somewhere else. */
+async function followSandbox(admin: Admin, baseUrl: string): Promise<void> {
+  const upstream = await admin.get("/upstreams/sandbox");
+  const current = upstream?.base_url;
+  if (current === baseUrl) return;
+  if (typeof current === "string" && !/^http:\/\/localhost:\d+$/.test(current)) return;
+  await admin.send("PUT", "/upstreams/sandbox", { base_url: baseUrl, api_key: "sandbox-key" });
+}
+
+async function makeModels(admin: Admin): Promise<void> {
+  for (const [model, { input, output }] of Object.entries(PRICES_USD)) {
+    const path = `/models/${encodeURIComponent(model)}`;
+    if (await admin.get(path)) continue;
+    await admin.send("PUT", path, {
+      kind: "chat",
+      prices: {
+        input_tokens: { cost_usd: input[0], price_usd: input[1] },
+        output_tokens: { cost_usd: output[0], price_usd: output[1] },
+      },
+      max_output_tokens: 4096,
+      ...(!model.includes(":") && { upstream: "sandbox" }),
+    });
+  }
+}
+
+async function makeRoutes(admin: Admin): Promise<void> {
+  for (const id of INSTANCES) {
+    if (await admin.get(`/instances/${id}`)) continue;
+    await admin.send("PUT", `/instances/${id}`, { account: "demo", name: "llama-7b", upstreams: ["sandbox"] });
+  }
+  if (await admin.get("/aliases/chat")) return;
+  const targets = INSTANCES.map((id, priority) => ({ upstream: "sandbox", model: `llama-7b:${id}`, priority }));
+  await admin.send("PUT", "/aliases/chat", { account: "demo", targets });
+}
+
+interface Admin {
+  /** Undefined for 404. */
+  get(path: string): Promise<Record<string, unknown> | undefined>;
+  send(method: string, path: string, body: unknown): Promise<Record<string, unknown>>;
+}
+
+function adminAt(gateway: string, token: string): Admin {
+  const call = async (method: string, path: string, body?: unknown) => {
+    const response = await fetch(`${gateway}/admin${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (response.status === 404 && method === "GET") return undefined;
+    if (!response.ok)
+      throw new Error(`the demo could not be made: ${method} /admin${path}: ${response.status} ${text}`);
+    return JSON.parse(text) as Record<string, unknown>;
+  };
+  return {
+    get: (path) => call("GET", path),
+    send: async (method, path, body) => (await call(method, path, body)) ?? {},
+  };
+}

@@ -1,0 +1,38 @@
+/**
+ * Ends everything when this process is told to end: by a signal, or because whoever ran `npm start` is gone.
+ */
+
+export interface Running {
+  /** Stops the Workers that run when the end comes. */
+  onEnd(stop: () => Promise<void>): void;
+  /** Ends everything now, with this exit code. */
+  end(code: number): void;
+}
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+/** A Worker that does not stop in time is left to the keeper. */
+const PATIENCE_MS = 3_000;
+const PARENT_CHECK_MS = 500;
+
+export function endWith(): Running {
+  const stops: (() => Promise<void>)[] = [];
+  let ending = false;
+  const end = (code: number) => {
+    if (ending) return;
+    ending = true;
+    const patience = new Promise((resolve) => setTimeout(resolve, PATIENCE_MS));
+    const stopped = Promise.allSettled(stops.map((stop) => stop()));
+    void Promise.race([stopped, patience]).then(() => process.exit(code));
+  };
+  for (const signal of SIGNALS) process.on(signal, () => end(0));
+  if (process.env.npm_lifecycle_event) watchParent(() => end(0));
+  return { onEnd: (stop) => void stops.push(stop), end };
+}
+
+/** Under npm a new parent means that npm was killed: nobody is left to tell this process anything. */
+function watchParent(gone: () => void): void {
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent) gone();
+  }, PARENT_CHECK_MS).unref();
+}

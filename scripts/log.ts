@@ -1,0 +1,13 @@
+/** What the Workers say, one readable line each: time, Worker, level if it is not plain, text. */
+
+export type Say = (text: string, level?: string) => void;
+
+const QUIET = new Set(["log", "info"]);
+
+export function sayAs(worker: string): Say {
+  return (text, level = "log") => {
+    const time = new Date().toISOString().slice(11, 23);
+    const mark = QUIET.has(level) ? "" : `${level}: `;
+    process.stdout.write(`${time} ${worker.padEnd(7)} ${mark}${text}\n`);
+  };
+}

@@ -1,0 +1,63 @@
+/**
+ * What `npm start` is told by its environment. A setting that cannot hold is a `SettingError` that names its variable;
+ * nothing is started then.
+ */
+import { createServer } from "node:net";
+import { resolve } from "node:path";
+
+/** A wrong setting, in words for whoever set it. */
+export class SettingError extends Error {}
+
+export interface Settings {
+  readonly port: number;
+  readonly sandboxPort: number;
+  /** Absolute. */
+  readonly stateDir: string;
+  /** Undefined: made once and kept. */
+  readonly adminToken: string | undefined;
+}
+
+/** As the Worker itself demands it. */
+const LEAST_TOKEN_LENGTH = 24;
+
+export function readSettings(env: NodeJS.ProcessEnv): Settings {
+  const port = readPort(env, "PORT", 8787);
+  const sandboxPort = readPort(env, "SANDBOX_PORT", 8788);
+  if (port === sandboxPort) throw new SettingError(`PORT and SANDBOX_PORT are both ${port}. Choose two ports.`);
+  const adminToken = env.ADMIN_TOKEN || undefined;
+  if (adminToken !== undefined && adminToken.length < LEAST_TOKEN_LENGTH) {
+    throw new SettingError(
+      `ADMIN_TOKEN has ${adminToken.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. Unset it to have one made.`,
+    );
+  }
+  return { port, sandboxPort, stateDir: resolve(env.STATE_DIR || ".wrangler/state"), adminToken };
+}
+
+function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
+  const text = env[name];
+  if (!text) return fallback;
+  const port = Number(text);
+  if (!/^\d+$/.test(text) || port < 1 || port > 65_535) {
+    throw new SettingError(`${name} is "${text}". Set it to a port number from 1 to 65535.`);
+  }
+  return port;
+}
+
+/** Refuses a port that somebody else listens on, before anything is started. */
+export async function expectFreePorts(settings: Settings): Promise<void> {
+  await expectFree("PORT", settings.port);
+  await expectFree("SANDBOX_PORT", settings.sandboxPort);
+}
+
+function expectFree(name: string, port: number): Promise<void> {
+  const { promise, resolve: free, reject } = Promise.withResolvers<void>();
+  const probe = createServer();
+  probe.once("error", (error: NodeJS.ErrnoException) => {
+    const why = error.code === "EADDRINUSE" ? "is taken by another process" : `cannot be used (${error.code})`;
+    reject(
+      new SettingError(`${name}: port ${port} ${why}. Set ${name} to another, for example ${name}=${port + 100}.`),
+    );
+  });
+  probe.listen(port, "127.0.0.1", () => probe.close(() => free()));
+  return promise;
+}

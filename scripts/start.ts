@@ -1,0 +1,73 @@
+/**
+ * `npm start`: the gateway and the sandbox, each in a workerd process of its own, over real HTTP.
+ *
+ * PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, and any variable of the two wrangler.toml
+ * files. All processes stay in this process group and end with this one.
+ */
+import { join } from "node:path";
+import { prepareDemo } from "./demo.ts";
+import { endWith } from "./ending.ts";
+import { keepTogether } from "./keeper.ts";
+import { expectFreePorts, readSettings, SettingError, type Settings } from "./settings.ts";
+import { openState, randomKey, randomToken } from "./state.ts";
+import { welcome } from "./welcome.ts";
+
+// Nothing here may leave the machine or ask a question.
+Object.assign(process.env, {
+  WRANGLER_LOG: "error",
+  WRANGLER_SEND_METRICS: "false",
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+});
+
+try {
+  await start(readSettings(process.env));
+} catch (error) {
+  const known = error instanceof SettingError;
+  process.stderr.write(`${known ? error.message : error instanceof Error ? error.stack : String(error)}\n`);
+  process.exit(1);
+}
+
+async function start(settings: Settings): Promise<void> {
+  await expectFreePorts(settings);
+  const state = openState(settings.stateDir);
+  keepTogether(state.runDir);
+  const running = endWith();
+  const adminToken = settings.adminToken ?? state.secret("admin-token", randomToken);
+  const root = join(import.meta.dirname, "..");
+  // Loaded late: a wrong setting should be told at once.
+  const { startWorker } = await import("./workers.ts");
+  const gateway = startWorker(
+    {
+      label: "gateway",
+      config: join(root, "wrangler.toml"),
+      port: settings.port,
+      secrets: {
+        ADMIN_TOKEN: adminToken,
+        MASTER_KEY: state.secret("master-key", randomKey),
+        KEY_PEPPER: state.secret("key-pepper", randomKey),
+      },
+    },
+    state,
+    running,
+  );
+  const sandbox = startWorker(
+    { label: "sandbox", config: join(root, "sandbox/wrangler.toml"), port: settings.sandboxPort, secrets: {} },
+    state,
+    running,
+  );
+  await Promise.all([gateway, sandbox]);
+  const gatewayUrl = `http://localhost:${settings.port}`;
+  const sandboxUrl = `http://localhost:${settings.sandboxPort}`;
+  await Promise.all([expectAnswer(gatewayUrl), expectAnswer(sandboxUrl)]);
+  const { key } = await prepareDemo(gatewayUrl, adminToken, sandboxUrl, state);
+  process.stdout.write(
+    welcome({ gateway: gatewayUrl, sandbox: sandboxUrl, key, adminToken, stateDir: settings.stateDir }),
+  );
+}
+
+/** Any answer will do: it shows that the Worker loads. */
+async function expectAnswer(url: string): Promise<void> {
+  const response = await fetch(`${url}/`);
+  await response.arrayBuffer();
+  if (response.status >= 500) throw new Error(`${url} answers ${response.status}`);
+}

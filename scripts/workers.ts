@@ -1,0 +1,107 @@
+/**
+ * Runs a Worker of this repository in a workerd process of its own, as its wrangler.toml describes it: bindings are
+ * written down there only. The Worker's port is workerd's own socket; nothing stands between it and the client.
+ *
+ * A workerd that dies is started again on the same storage and port, as it would be in production.
+ */
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
+import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
+import { bundle } from "./bundle.ts";
+import type { Running } from "./ending.ts";
+import { type Say, sayAs } from "./log.ts";
+import { migrate } from "./migrations.ts";
+import type { State } from "./state.ts";
+
+export interface WorkerSpec {
+  /** What it is called in logs and in `STATE_DIR`. */
+  readonly label: "gateway" | "sandbox";
+  /** Its wrangler.toml. */
+  readonly config: string;
+  readonly port: number;
+  readonly secrets: Record<string, string>;
+}
+
+/** Resolves when its socket listens and its database is up to date. */
+export async function startWorker(spec: WorkerSpec, state: State, running: Running): Promise<void> {
+  const config = readConfig({ config: spec.config });
+  const { workerOptions, define, main } = miniflareOptions(config);
+  if (!main) throw new Error(`${spec.config} names no main module`);
+  const script = await bundle(main, define);
+  const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
+  const say = sayAs(spec.label);
+  const runtime = new RuntimeLog(say, () => running.end(1));
+  const pidFile = join(state.runDir, `${spec.label}.pid`);
+  process.env.MINIFLARE_WORKERD_PATH = join(import.meta.dirname, "workerd.sh");
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      ...bound,
+      bindings: { ...(bindings as Record<string, string>), ...overrides(Object.keys(config.vars)), ...spec.secrets },
+      name: config.name ?? spec.label,
+      modules: [{ type: "ESModule", path: "index.js", contents: script }],
+      // The front of miniflare, for its own use; tenants come in by the direct socket.
+      host: "127.0.0.1",
+      port: 0,
+      unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
+      resourcePersistencePath: state.storage(spec.label),
+      cf: false,
+      telemetry: { enabled: false },
+      unsafeRuntimeEnv: { WORKERD_BINARY: workerdBinary(), WORKERD_PID_FILE: pidFile },
+      log: runtime,
+      handleStructuredLogs: ({ level, message }) => say(message, level),
+      unsafeHandleRuntimeRestart: () => say(`workerd runs again as process ${readPid(pidFile)}`),
+    }),
+  );
+  running.onEnd(() => {
+    runtime.stopping = true;
+    return miniflare.dispose();
+  });
+  await miniflare.ready;
+  for (const { binding, migrations_dir } of config.d1_databases) {
+    const dir = resolve(dirname(spec.config), migrations_dir ?? "migrations");
+    const applied = await migrate(await miniflare.getD1Database(binding), dir);
+    if (applied.length > 0) say(`migrations applied: ${applied.join(", ")}`);
+  }
+}
+
+/** Variables of wrangler.toml that the environment sets otherwise. */
+function overrides(names: string[]): Record<string, string> {
+  const set: Record<string, string> = {};
+  for (const name of names) {
+    const value = process.env[name];
+    if (value !== undefined) set[name] = value;
+  }
+  return set;
+}
+
+function workerdBinary(): string {
+  return createRequire(createRequire(import.meta.url).resolve("miniflare"))("workerd").default;
+}
+
+const readPid = (file: string): string => readFileSync(file, "utf8").trim();
+
+/** Warnings and errors of the runtime itself; silent once it is being stopped. */
+class RuntimeLog extends Log {
+  stopping = false;
+  readonly #say: Say;
+  readonly #failed: () => void;
+
+  /** `failed`: workerd died and could not be started again. */
+  constructor(say: Say, failed: () => void) {
+    super(LogLevel.WARN);
+    this.#say = say;
+    this.#failed = failed;
+  }
+
+  override warn(message: string): void {
+    if (!this.stopping) this.#say(message, "warn");
+  }
+
+  override error(error: Error): void {
+    if (this.stopping) return;
+    this.#say(error.stack ?? String(error), "error");
+    if (error instanceof MiniflareCoreError && error.code === "ERR_RUNTIME_FAILURE") this.#failed();
+  }
+}
