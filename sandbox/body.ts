@@ -1,0 +1,59 @@
+/** Reading request bodies: JSON against a schema, forms into fields and files. A refusal names the field. */
+import type { z } from "zod";
+import type { Received } from "./endpoint.ts";
+import { done, invalid, type Outcome } from "./refusal.ts";
+
+export function readJson<S extends z.ZodType>(received: Received, schema: S): Outcome<z.output<S>> {
+  if (!/^application\/json\b/i.test(received.contentType)) {
+    return invalid("Send the body as JSON with `Content-Type: application/json`.");
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(received.bytes));
+  } catch {
+    return invalid("The body is not valid JSON.");
+  }
+  return check(value, schema);
+}
+
+/** A form's text fields and files by name; a name given twice is refused. */
+export interface Form {
+  readonly fields: Readonly<Record<string, string>>;
+  readonly files: Readonly<Record<string, File>>;
+}
+
+export async function readForm(received: Received): Promise<Outcome<Form>> {
+  if (!/^multipart\/form-data\b/i.test(received.contentType)) {
+    return invalid("Send the body as multipart/form-data.");
+  }
+  let data: FormData;
+  try {
+    data = await new Response(received.bytes, { headers: { "content-type": received.contentType } }).formData();
+  } catch {
+    return invalid("The body is not valid multipart/form-data.");
+  }
+  const fields: Record<string, string> = {};
+  const files: Record<string, File> = {};
+  for (const [name, value] of data) {
+    if (name in fields || name in files) return invalid(`\`${name}\` was given twice.`, name);
+    if (typeof value === "string") fields[name] = value;
+    else files[name] = value;
+  }
+  return done({ fields, files });
+}
+
+export function check<S extends z.ZodType>(value: unknown, schema: S): Outcome<z.output<S>> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return done(parsed.data);
+  const issue = parsed.error.issues[0];
+  const param = issue ? pathOf(issue.path) : "";
+  return invalid(`${param ? `\`${param}\`: ` : ""}${issue?.message ?? "invalid"}`, param || null);
+}
+
+/** `messages[0].content`, as OpenAI names a field. */
+function pathOf(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === "number") return `${text}[${step}]`;
+    return text ? `${text}.${String(step)}` : String(step);
+  }, "");
+}

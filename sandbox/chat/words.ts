@@ -1,0 +1,26 @@
+/** The language model: words drawn by a seed, marked with the model and region that "thought" them. */
+import { numbersFrom } from "../seed.ts";
+import { tokensOf } from "./tokens.ts";
+
+const WORDS = [
+  "the", "toll", "road", "runs", "past", "señal", "and", "over", "a", "bridge", "where", "carts", "wait", "for",
+  "morning", "light", "→", "keeper", "counts", "every", "coin", "twice", "naïve", "traders", "smile", "rain", "falls",
+  "on", "stone", "🚧", "then", "gates", "open", "again",
+]; // biome-ignore format: a list of words
+
+/** `[llama-7b:1042@us-east-1]`: shows which target served, and whether two answers were mixed. */
+export const markerOf = (model: string, region: string): string => `[${model}@${region}]`;
+
+/** Exactly `count` tokens of prose behind the marker. */
+export function prose(marker: string, seed: number, count: number): string {
+  const next = numbersFrom(seed);
+  const parts = [marker];
+  let bytes = marker.length;
+  // Words until there is surely enough: a token has at most four bytes.
+  while (bytes < count * 4 + 8) {
+    const word = WORDS[Math.floor(next() * WORDS.length)] ?? "toll";
+    parts.push(word);
+    bytes += word.length + 1;
+  }
+  return tokensOf(parts.join(" ")).slice(0, count).join("");
+}

@@ -1,0 +1,145 @@
+/**
+ * The log of calls: one row per call that reached the service, in the order of arrival, never deleted.
+ *
+ * A row is written when a call starts and completed when it ends. `executed` rows are what the service would bill for:
+ * they are the executions log; the others were refused.
+ */
+import type { Usage } from "../usage.ts";
+
+/** What is known of a call when it comes in. */
+export interface Arrival {
+  readonly method: string;
+  /** Without the prefix that pins a region. */
+  readonly path: string;
+  readonly account: string | null;
+  readonly model: string | null;
+  /** The caller's own `x-request-id`. */
+  readonly requestId: string | null;
+  readonly bodySha256: string;
+  /** Names only. */
+  readonly headers: readonly string[];
+}
+
+/** What was really sent, known when a call has ended. */
+export interface Ending {
+  readonly status: number;
+  /** False where the work was done and its answer not given. */
+  readonly answered: boolean;
+  /** False turns the call into a refused one. */
+  readonly executed: boolean;
+  readonly bytesSent: number;
+  readonly framesSent: number;
+  readonly closedEarly: boolean;
+  readonly usage: Usage | null;
+}
+
+/** A row as the log shows it. */
+export interface Call {
+  readonly id: number;
+  readonly at_ms: number;
+  /** Null while the call runs, or where it never ended. */
+  readonly ended_ms: number | null;
+  readonly method: string;
+  readonly path: string;
+  readonly model: string | null;
+  readonly region: string | null;
+  readonly account: string | null;
+  readonly request_id: string | null;
+  readonly service_request_id: string;
+  readonly body_sha256: string;
+  readonly headers: readonly string[];
+  readonly status: number | null;
+  readonly executed: boolean;
+  readonly answered: boolean;
+  readonly bytes_sent: number;
+  readonly frames_sent: number;
+  readonly closed_early: boolean;
+  readonly usage: Usage | null;
+}
+
+export class CallLog {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  start(
+    arrival: Arrival,
+    at: { nowMs: number; region: string | null; serviceRequestId: string; executed: boolean },
+  ): number {
+    const { id } = this.#sql
+      .exec<{ id: number }>(
+        `INSERT INTO calls (at_ms, method, path, model, region, account, request_id, service_request_id, body_sha256,
+           headers, executed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+        at.nowMs,
+        arrival.method,
+        arrival.path,
+        arrival.model,
+        at.region,
+        arrival.account,
+        arrival.requestId,
+        at.serviceRequestId,
+        arrival.bodySha256,
+        JSON.stringify(arrival.headers),
+        at.executed ? 1 : 0,
+      )
+      .one();
+    return id;
+  }
+
+  end(id: number, nowMs: number, ending: Ending): void {
+    this.#sql.exec(
+      `UPDATE calls SET ended_ms = ?, status = ?, executed = ?, answered = ?, bytes_sent = ?, frames_sent = ?,
+         closed_early = ?, usage = ? WHERE id = ?`,
+      nowMs,
+      ending.status,
+      ending.executed ? 1 : 0,
+      ending.answered ? 1 : 0,
+      ending.bytesSent,
+      ending.framesSent,
+      ending.closedEarly ? 1 : 0,
+      ending.usage && JSON.stringify(ending.usage),
+      id,
+    );
+  }
+
+  /** What a job used, known long after the call that asked for it has ended. */
+  setUsage(id: number, usage: Usage): void {
+    this.#sql.exec("UPDATE calls SET usage = ? WHERE id = ?", JSON.stringify(usage), id);
+  }
+
+  /** Oldest first, those after `afterId`. */
+  list(afterId: number, onlyExecuted: boolean): Call[] {
+    const rows = this.#sql.exec(
+      `SELECT * FROM calls WHERE id > ? AND executed >= ? ORDER BY id`,
+      afterId,
+      onlyExecuted ? 1 : 0,
+    );
+    return rows.toArray().map(toCall);
+  }
+}
+
+function toCall(row: Record<string, SqlStorageValue>): Call {
+  return {
+    id: Number(row.id),
+    at_ms: Number(row.at_ms),
+    ended_ms: row.ended_ms === null ? null : Number(row.ended_ms),
+    method: String(row.method),
+    path: String(row.path),
+    model: row.model === null ? null : String(row.model),
+    region: row.region === null ? null : String(row.region),
+    account: row.account === null ? null : String(row.account),
+    request_id: row.request_id === null ? null : String(row.request_id),
+    service_request_id: String(row.service_request_id),
+    body_sha256: String(row.body_sha256),
+    headers: JSON.parse(String(row.headers)) as string[],
+    status: row.status === null ? null : Number(row.status),
+    executed: row.executed === 1,
+    answered: row.answered === 1,
+    bytes_sent: Number(row.bytes_sent),
+    frames_sent: Number(row.frames_sent),
+    closed_early: row.closed_early === 1,
+    usage: row.usage === null ? null : (JSON.parse(String(row.usage)) as Usage),
+  };
+}

@@ -1,0 +1,147 @@
+/**
+ * The service's one object: everything that must survive a restart, and the clock that all of it runs by.
+ *
+ * A call costs two requests to it: `begin` routes, meets faults and opens the log's row; `finish` completes the row. No
+ * body and no stream passes through it.
+ */
+import { DurableObject } from "cloudflare:workers";
+import type { Instance, ModelKind, Pod } from "../catalog.ts";
+import type { StoredRef } from "../endpoint.ts";
+import type { SandboxEnv } from "../env.ts";
+import { countsAsExecuted, type Fault } from "../faults.ts";
+import type { Outcome, Refusal } from "../refusal.ts";
+import { type Arrival, type Call, CallLog, type Ending } from "./calls.ts";
+import { FaultStore } from "./fault-store.ts";
+import { Routing } from "./routing.ts";
+import { migrate } from "./schema.ts";
+
+/** A call that passed validation and wants to be served. */
+export interface BeginRequest {
+  readonly arrival: Arrival;
+  readonly account: string;
+  readonly kinds: readonly ModelKind[];
+  readonly pinned: string | null;
+  /** False for reads, which leave a row but use nothing. */
+  readonly executes: boolean;
+  readonly stored: StoredRef | null;
+}
+
+/** Where and when a call is served. */
+export interface Begun {
+  readonly callId: number;
+  readonly serviceRequestId: string;
+  readonly region: string;
+  readonly nowMs: number;
+  /** `MetFaults` as JSON. */
+  readonly faults: string;
+  /** What the call is about, as JSON, where it names something kept. */
+  readonly stored: string | null;
+}
+
+export interface NotBegun {
+  readonly refusal: Refusal;
+  readonly serviceRequestId: string;
+}
+
+export type BeginAnswer = { readonly ok: true; readonly begun: Begun } | ({ readonly ok: false } & NotBegun);
+
+export class Service extends DurableObject<SandboxEnv> {
+  readonly #calls: CallLog;
+  readonly #faults: FaultStore;
+  readonly #routing: Routing;
+  #offsetMs: number;
+
+  constructor(ctx: DurableObjectState, env: SandboxEnv) {
+    super(ctx, env);
+    migrate(ctx.storage);
+    this.#calls = new CallLog(ctx.storage.sql);
+    this.#faults = new FaultStore(ctx.storage.sql);
+    this.#routing = new Routing(ctx.storage.sql);
+    this.#offsetMs = ctx.storage.kv.get<number>("clock_offset_ms") ?? 0;
+  }
+
+  /** Routes a call, lets it meet its faults and opens its row in the log. */
+  begin(request: BeginRequest): BeginAnswer {
+    const nowMs = this.now();
+    const routed = this.#route(request, nowMs);
+    if (!routed.ok) return { ok: false, ...this.refused(request.arrival, routed.refusal) };
+    const region = routed.value;
+    const met = this.#faults.meet({ model: request.arrival.model, region, path: request.arrival.path });
+    const serviceRequestId = newRequestId();
+    const executed = request.executes && countsAsExecuted(met);
+    const callId = this.#calls.start(request.arrival, { nowMs, region, serviceRequestId, executed });
+    return { ok: true, begun: { callId, serviceRequestId, region, nowMs, faults: JSON.stringify(met), stored: null } };
+  }
+
+  /** Leaves a row for a call that is not served. */
+  refused(arrival: Arrival, refusal: Refusal): NotBegun {
+    const nowMs = this.now();
+    const serviceRequestId = newRequestId();
+    const id = this.#calls.start(arrival, { nowMs, region: null, serviceRequestId, executed: false });
+    this.#calls.end(id, nowMs, {
+      status: refusal.status,
+      answered: true,
+      executed: false,
+      bytesSent: 0,
+      framesSent: 0,
+      closedEarly: false,
+      usage: null,
+    });
+    return { refusal, serviceRequestId };
+  }
+
+  finish(callId: number, ending: Ending): void {
+    this.#calls.end(callId, this.now(), ending);
+  }
+
+  now(): number {
+    return Date.now() + this.#offsetMs;
+  }
+
+  advance(byMs: number): number {
+    this.#offsetMs += byMs;
+    this.ctx.storage.kv.put("clock_offset_ms", this.#offsetMs);
+    return this.now();
+  }
+
+  calls(afterId: number, onlyExecuted: boolean): Call[] {
+    return this.#calls.list(afterId, onlyExecuted);
+  }
+
+  /** `fault` and the answers: JSON, since a fault may carry any value. */
+  addFault(fault: string): string {
+    return JSON.stringify(this.#faults.add(JSON.parse(fault) as Fault));
+  }
+
+  listFaults(): string {
+    return JSON.stringify(this.#faults.list());
+  }
+
+  clearFaults(): void {
+    this.#faults.clear();
+  }
+
+  instances(): Instance[] {
+    return this.#routing.instances();
+  }
+
+  putInstance(instance: Instance): void {
+    this.#routing.putInstance(instance);
+  }
+
+  regions(): Pod[] {
+    return this.#routing.regions();
+  }
+
+  putRegion(region: string, healthy: boolean): void {
+    this.#routing.putRegion(region, healthy);
+  }
+
+  #route(request: BeginRequest, nowMs: number): Outcome<string> {
+    const { account, kinds, pinned, arrival } = request;
+    if (arrival.model === null) return this.#routing.routeHome(pinned, null);
+    return this.#routing.route({ account, model: arrival.model, kinds, pinned, nowMs });
+  }
+}
+
+const newRequestId = (): string => `srv_${crypto.randomUUID().replaceAll("-", "")}`;
