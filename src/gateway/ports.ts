@@ -17,6 +17,8 @@ export interface Ports {
   /** In [0, 1). */
   random(): number;
   newCallId(): CallId;
+  /** A pipe whose write ends when its bytes were taken; the readable end is a body. */
+  pipe(): { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
   /** Keeps the request's context alive until the promise has settled. */
   waitUntil(work: Promise<unknown>): void;
   /** One structured line for the operator. Never content, never a key. */

@@ -1,0 +1,58 @@
+/**
+ * The Worker's routes: one per entry of the endpoint table, the other surfaces, one place for what nobody serves and one
+ * for what went wrong.
+ */
+import { type Context, Hono } from "hono";
+import { cors } from "hono/cors";
+import { ENDPOINTS } from "./core/endpoints/table.ts";
+import { refuse } from "./gateway/answer.ts";
+import { serveModels } from "./gateway/models.ts";
+import type { Ports } from "./gateway/ports.ts";
+import { serve } from "./gateway/serve.ts";
+
+export interface AppBindings {
+  Variables: { ports: Ports };
+}
+
+/** Headers that a browser's script may read besides the simple ones. */
+const EXPOSED = [
+  "x-request-id",
+  "x-service-request-id",
+  "x-service-region",
+  "retry-after",
+  "x-should-retry",
+  ...["limit", "remaining", "reset"].flatMap((part) => [`x-ratelimit-${part}-requests`, `x-ratelimit-${part}-tokens`]),
+];
+
+/** What a tenant can call, for the answer to a path that is not served. */
+const SERVED = [
+  ...ENDPOINTS.map(({ method, path }) => `${method} ${path}`),
+  "GET /v1/models",
+  "GET /v1/models/{model}",
+];
+
+export function createApp(): Hono<AppBindings> {
+  const app = new Hono<AppBindings>({ strict: true });
+  // Keys travel in headers, never in cookies, so any origin may call.
+  app.use("/v1/*", cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 }));
+  for (const endpoint of ENDPOINTS) {
+    app.on(endpoint.method, endpoint.path, (context) => serve(context.req.raw, endpoint, context.get("ports")));
+  }
+  app.get("/v1/models", (context) => serveModels(context.req.raw, null, context.get("ports")));
+  app.get("/v1/models/:model{.+}", (context) =>
+    serveModels(context.req.raw, context.req.param("model"), context.get("ports")),
+  );
+  app.notFound(unknownRoute);
+  app.onError((error, context) => {
+    const ports = context.get("ports");
+    ports.log({ event: "request_crashed", error: String(error) });
+    return refuse({ kind: "internal" }, ports.newCallId(), "openai");
+  });
+  return app;
+}
+
+function unknownRoute(context: Context<AppBindings>): Response {
+  const { method, path } = context.req;
+  const refusal = { kind: "unknown_route", method, path: path.slice(0, 200), served: SERVED } as const;
+  return refuse(refusal, context.get("ports").newCallId(), "openai");
+}

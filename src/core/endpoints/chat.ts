@@ -1,0 +1,223 @@
+/**
+ * Chat completions, JSON and SSE (contract: POST /v1/chat/completions).
+ *
+ * Documented fields are held to their ranges; unknown ones pass with the value they had.
+ */
+import { z } from "zod";
+import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts";
+import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
+import type { Reading, Usage } from "../usage.ts";
+import { endpoint } from "./endpoint.ts";
+
+const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
+const isImageUrl = (url: string): boolean => url.startsWith("https://") || DATA_URL.test(url);
+
+const TextPart = z.looseObject({ type: z.literal("text"), text: z.string() });
+const ImagePart = z.looseObject({
+  type: z.literal("image_url"),
+  image_url: z.looseObject({
+    url: z
+      .string()
+      .refine(isImageUrl, "must be an https:// URL or a data URL of the form data:image/<subtype>;base64,<bytes>"),
+  }),
+});
+/** Parts that the contract does not name pass; each is held for as the dearest part. */
+const OtherPart = z.looseObject({
+  type: z
+    .string('must be a string such as "text"')
+    .refine((type) => type !== "text" && type !== "image_url", "does not fit the part's other fields"),
+});
+type ContentPart = z.infer<typeof TextPart> | z.infer<typeof ImagePart> | z.infer<typeof OtherPart>;
+
+const Message = z
+  .looseObject({
+    role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
+    content: z
+      .union([z.string(), z.array(z.unknown()).min(1)], "must be a string or an array of content parts")
+      .nullish(),
+  })
+  .superRefine((message, context) => {
+    checkContent(message.role, message.content, (at, text) =>
+      context.addIssue({ code: "custom", path: ["content", ...at], message: text }),
+    );
+  });
+
+/** Each part by the schema of its own type, so that the error names the field that is wrong. */
+function checkContent(
+  role: string,
+  content: string | unknown[] | null | undefined,
+  complain: (at: PropertyKey[], text: string) => void,
+): void {
+  if (content === null || content === undefined) {
+    if (role !== "assistant") complain([], `is required for role \`${role}\``);
+    return;
+  }
+  if (typeof content === "string") return;
+  for (const [index, part] of content.entries()) {
+    const type = typeof part === "object" && part !== null ? (part as { type?: unknown }).type : undefined;
+    const schema = type === "text" ? TextPart : type === "image_url" ? ImagePart : OtherPart;
+    const issue = schema.safeParse(part).error?.issues[0];
+    if (issue) complain([index, ...issue.path], issue.message);
+  }
+}
+
+const count = (least: number, most?: number) => (most ? z.int().min(least).max(most) : z.int().min(least));
+
+/** The most choices that one call may ask for, as OpenAI has it. */
+const MAX_CHOICES = 128;
+
+export const ChatRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  messages: z.array(Message).min(1),
+  max_tokens: count(1).nullish(),
+  max_completion_tokens: count(1).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  n: count(1, MAX_CHOICES).nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+  stop: z.union([z.string(), z.array(z.string())], "must be a string or an array of strings").nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  seed: z.int().nullish(),
+  response_format: z.looseObject({ type: z.string() }).nullish(),
+  tools: z
+    .array(z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() }))
+    .nullish(),
+  tool_choice: z.union([z.string(), z.looseObject({})], "must be a string or an object").nullish(),
+  user: z.string().nullish(),
+});
+type Chat = z.infer<typeof ChatRequest>;
+
+const parts = (chat: Chat): ContentPart[] =>
+  chat.messages.flatMap((message) => (Array.isArray(message.content) ? (message.content as ContentPart[]) : []));
+
+const isText = (part: ContentPart): part is z.infer<typeof TextPart> => part.type === "text";
+
+const dataUrlBytes = (chat: Chat): number =>
+  parts(chat).reduce((sum, part) => {
+    const url = (part as Partial<z.infer<typeof ImagePart>>).image_url?.url;
+    return part.type === "image_url" && url?.startsWith("data:") ? sum + url.length : sum;
+  }, 0);
+
+function leastCap(chat: Chat): number | undefined {
+  const given = [chat.max_tokens, chat.max_completion_tokens].filter((cap) => typeof cap === "number");
+  return given.length > 0 ? Math.min(...given) : undefined;
+}
+
+/** UTF-8 bytes of the message texts: what our own count takes for the prompt. */
+function promptBytes(chat: Chat): number {
+  return chat.messages.reduce((sum, message) => {
+    if (typeof message.content === "string") return sum + utf8Bytes(message.content);
+    const texts = Array.isArray(message.content) ? (message.content as ContentPart[]).filter(isText) : [];
+    return texts.reduce((bytes, part) => bytes + utf8Bytes(part.text), sum);
+  }, 0);
+}
+
+const meter: Meter<Chat> = {
+  bound: (chat, sentBytes, row) =>
+    boundTokens(
+      {
+        otherParts: parts(chat).filter((part) => !isText(part)).length,
+        outputCap: leastCap(chat),
+        choices: chat.n ?? 1,
+      },
+      sentBytes,
+      row,
+    ),
+  reader: (chat, sent) => (chat.stream ? eventReader(chat, sent) : jsonReader(chat, sent)),
+};
+
+/** What of a chunk or completion the meter looks at; anything may stand in it. */
+interface Seen {
+  readonly error?: unknown;
+  readonly choices?: unknown;
+  readonly usage?: unknown;
+}
+const object = (value: unknown): Record<string, unknown> | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+
+function usageOf(seen: Seen, chat: Chat, sent: Sent): Usage | undefined {
+  const usage = object(seen.usage);
+  if (!usage) return undefined;
+  const cap = (sent.outputCap ?? 0) * (chat.n ?? 1);
+  const cached = object(usage.prompt_tokens_details)?.cached_tokens;
+  return believe({ input: usage.prompt_tokens, output: usage.completion_tokens, cached }, sent.row, cap);
+}
+
+/** UTF-8 bytes of everything that a choice says: text, reasoning, arguments of tool calls. */
+function contentBytes(choices: unknown, field: "delta" | "message"): number {
+  if (!Array.isArray(choices)) return 0;
+  return choices.reduce<number>((sum, choice) => sum + textBytes(object(choice)?.[field]), 0);
+}
+
+function textBytes(value: unknown): number {
+  if (typeof value === "string") return utf8Bytes(value);
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + textBytes(item), 0);
+  const fields = object(value);
+  if (!fields) return 0;
+  return SPOKEN.reduce((sum, field) => sum + textBytes(fields[field]), 0);
+}
+
+/** Fields of a message or delta that the model wrote. */
+const SPOKEN = ["content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function", "arguments", "text"];
+
+function jsonReader(chat: Chat, sent: Sent): AnswerReader {
+  const own = new OwnCount(promptBytes(chat));
+  let exact: Usage | undefined;
+  return {
+    kind: "json",
+    read(answer) {
+      const completion: Seen | undefined = object(answer);
+      if (!completion || completion.error || !Array.isArray(completion.choices)) return false;
+      own.add(contentBytes(completion.choices, "message"));
+      exact = usageOf(completion, chat, sent);
+      return true;
+    },
+    reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+  };
+}
+
+function eventReader(chat: Chat, sent: Sent): AnswerReader {
+  const own = new OwnCount(promptBytes(chat));
+  const drops = chat.stream_options?.include_usage !== true;
+  let exact: Usage | undefined;
+  const event = (data: string): EventVerdict => {
+    if (data === "[DONE]") return "end";
+    const chunk = parseChunk(data);
+    if (!chunk || chunk.error) return "broken";
+    own.add(contentBytes(chunk.choices, "delta"));
+    if (!object(chunk.usage)) return "pass";
+    exact = usageOf(chunk, chat, sent);
+    // Some engines put usage beside the last words; those are the caller's.
+    const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
+    return drops && usageOnly ? "drop" : "pass";
+  };
+  const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
+  return { kind: "events", drops, event, reading };
+}
+
+function parseChunk(data: string): Seen | undefined {
+  try {
+    return object(JSON.parse(data));
+  } catch {
+    return undefined;
+  }
+}
+
+export const chatCompletions = endpoint({
+  id: "chat.completions",
+  method: "POST",
+  path: "/v1/chat/completions",
+  summary: "Chat completions for text and vision models, JSON or SSE",
+  body: ChatRequest,
+  model: "model",
+  kinds: ["chat"],
+  meter,
+  retry: "safe",
+  errors: "openai",
+  accept: (chat) => (chat.stream ? "text/event-stream" : "application/json"),
+  cap: { field: "max_tokens", replaces: ["max_completion_tokens"] },
+  forced: (chat) => (chat.stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}),
+  dataUrlBytes,
+});

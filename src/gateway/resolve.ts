@@ -1,0 +1,29 @@
+/**
+ * From the model's name to targets and the price that holds for this call.
+ *
+ * The routing snapshot answers; a name it lacks is looked up in the operator's books before a refusal is given, so that
+ * what was just made works at once.
+ */
+import type { Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Refusal } from "../core/refusal.ts";
+import { type Resolution, type Route, type RoutingSnapshot, resolveModel } from "../core/routes.ts";
+import type { Caller, Ports } from "./ports.ts";
+
+export type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
+
+export async function resolve(model: string, caller: Caller, endpoint: Endpoint, ports: Ports): Promise<Resolved> {
+  const over = (routing: RoutingSnapshot): Resolution =>
+    resolveModel(routing, caller.account, model, endpoint.kinds, ports.now());
+  try {
+    let routing = await ports.directory.routing();
+    let resolution = over(routing);
+    if (!resolution.ok && resolution.missing) {
+      routing = await ports.directory.refresh(model);
+      resolution = over(routing);
+    }
+    return resolution.ok ? { ok: true, route: resolution.route, routing } : resolution;
+  } catch (error) {
+    ports.log({ event: "routing_failed", error: String(error) });
+    return { ok: false, refusal: { kind: "admission_unavailable" } };
+  }
+}

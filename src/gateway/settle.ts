@@ -1,0 +1,84 @@
+/**
+ * Ends a hold: by a charge for what was read off the answer, or by its release. The object answers each call id once
+ * and for all, so both may be said again when an answer was lost.
+ */
+import type { Executed } from "../core/failure.ts";
+import type { HoldEnd, Outcome, ServedBy } from "../core/hold.ts";
+import { costOf } from "../core/prices.ts";
+import type { Refusal } from "../core/refusal.ts";
+import { toHttp } from "../core/refusal.ts";
+import { rowOf } from "../core/routes.ts";
+import type { Reading } from "../core/usage.ts";
+import type { AdmittedCall } from "./forward.ts";
+import type { AccountPort, Ports } from "./ports.ts";
+
+export interface Ending {
+  readonly outcome: Outcome;
+  readonly status: number;
+  readonly reading: Reading;
+  readonly servedBy: ServedBy;
+  readonly firstByteAtMs: number | null;
+}
+
+/** Charges the call. The operator's cost is the row of the target that served; lacking one, of the name called. */
+export async function settle(admitted: AdmittedCall, ending: Ending, ports: Ports): Promise<void> {
+  const now = ports.now();
+  const costRow = rowOf(admitted.routing, ending.servedBy.model, now) ?? admitted.route.row;
+  await say(admitted, ports, (account) =>
+    account.settle({
+      callId: admitted.hold.callId,
+      outcome: ending.outcome,
+      status: ending.status,
+      reading: ending.reading,
+      servedBy: ending.servedBy,
+      costNanoUsd: costOf(ending.reading.usage, costRow.costNanoUsd),
+      latencyMs: now - admitted.startedAtMs,
+      firstByteMs: ending.firstByteAtMs === null ? null : ending.firstByteAtMs - admitted.startedAtMs,
+    }),
+  );
+}
+
+/** Ends the hold of a call that failed: it costs the tenant nothing. */
+export async function release(
+  admitted: AdmittedCall,
+  refusal: Refusal,
+  executed: Executed,
+  servedBy: ServedBy | null,
+  ports: Ports,
+): Promise<void> {
+  await say(admitted, ports, (account) =>
+    account.release({
+      callId: admitted.hold.callId,
+      status: toHttp(refusal).status,
+      reason: refusal.kind,
+      executed,
+      servedBy,
+      latencyMs: ports.now() - admitted.startedAtMs,
+    }),
+  );
+}
+
+/** Waits before saying it again, ms. After the last the hold expires, and the loss is the operator's. */
+const PAUSES_MS = [50, 250, 1_000, 4_000];
+
+async function say(
+  admitted: AdmittedCall,
+  ports: Ports,
+  word: (account: AccountPort) => Promise<HoldEnd>,
+): Promise<void> {
+  for (const pauseMs of [...PAUSES_MS, null]) {
+    try {
+      // A stub that threw is broken: ask for the account anew each time.
+      await word(ports.account(admitted.caller.number));
+      return;
+    } catch (error) {
+      ports.log({
+        event: "settlement_failed",
+        call: admitted.hold.callId,
+        error: String(error),
+        last: pauseMs === null,
+      });
+      if (pauseMs !== null) await new Promise((resume) => setTimeout(resume, pauseMs));
+    }
+  }
+}
