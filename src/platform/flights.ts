@@ -1,0 +1,34 @@
+/**
+ * One run of the same work at a time in an isolate: who comes while it runs waits for its end.
+ *
+ * A promise of another request never settles when that request is torn down. So nobody waits longer than
+ * `LONGEST_WAIT_MS` for somebody else's run, and then does the work himself.
+ */
+export const LONGEST_WAIT_MS = 2_000;
+
+export class Flights<T> {
+  readonly #running = new Map<string, Promise<T>>();
+
+  /** Runs the work, or gives what a run of the same name under way comes to. */
+  async run(name: string, work: () => Promise<T>): Promise<T> {
+    const running = this.#running.get(name);
+    const shared = running && (await Promise.race([running.then((value) => ({ value })), lateness()]));
+    if (shared) return shared.value;
+    const mine = work();
+    this.#running.set(name, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#running.get(name) === mine) this.#running.delete(name);
+    }
+  }
+
+  has(name: string): boolean {
+    return this.#running.has(name);
+  }
+}
+
+const lateness = (): Promise<undefined> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, LONGEST_WAIT_MS, undefined);
+  });
