@@ -1,0 +1,255 @@
+/**
+ * The account object: one Durable Object per account, and the only truth about its money, limits, keys and teams.
+ *
+ * Algorithm. Every call of a tenant asks here before it is forwarded. `admit` runs in one synchronous SQLite transaction:
+ * the key is found by digest and must be live; requests, tokens, slots and budgets of key, team and account must have
+ * room; the dearest the call can come to must be covered by the balance less what is held. Then one row, the hold, sets
+ * all of that aside. The hold ends once: `settle` charges min(actual, held) as one ledger entry, `release` charges
+ * nothing, and a hold that nobody ends expires by alarm or, should the alarm be dead, at the next admission. Every end
+ * leaves one usage event in the outbox, from where the alarm ships it.
+ *
+ * Promises. Sum of entries = balance. Balance less open holds never goes below the floor. No limit or budget is exceeded
+ * at any level. A hold is durable before it is answered (the output gate waits for the disk). Each call has one end, and a
+ * repeated word on it gets what was recorded. An event is kept until D1 has it. Few rows are written: two for an
+ * admission, five for a settlement, whatever limits are set: windows are mirrors of the hold rows, budgets sums of the
+ * ledger, both rolled up now and then.
+ *
+ * Structure. This file is the edge: it takes the time, opens the transaction, arms the alarm. Decisions are pure
+ * functions in core (admission, limits, spending, ledger); rows are in account/. If a transaction fails, its mirrors are
+ * thrown away and read anew.
+ *
+ * It must not know: HTTP, models' routes, upstreams, prompts, D1. It never calls out but to the queue, from the alarm.
+ */
+import { DurableObject } from "cloudflare:workers";
+import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
+import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../core/ids.ts";
+import { mayCredit } from "../core/ledger.ts";
+import type {
+  AccountBooks,
+  AccountFields,
+  Account as AccountRecord,
+  Audit,
+  Credit,
+  CreditOutcome,
+  Key,
+  KeyFields,
+  LedgerEntry,
+  Page,
+  PageRequest,
+  Team,
+  TeamFields,
+} from "../core/tenant.ts";
+import type { AccountPort } from "../gateway/ports.ts";
+import { admit, permit } from "./account/admission.ts";
+import { audit } from "./account/audit.ts";
+import type { Books } from "./account/books.ts";
+import { expireDue, release, renew, settle } from "./account/endings.ts";
+import { runAlarm } from "./account/shipping.ts";
+import { Store } from "./account/store.ts";
+
+const DEFAULT_HOLD_TTL_MS = 120_000;
+
+const NEVER_OPENED = { ok: false, refusal: { kind: "bad_key", why: "unknown" } } as const;
+
+export class Account extends DurableObject<Env> implements AccountPort, AccountBooks {
+  readonly #store = new Store(this.ctx.storage);
+  readonly #holdTtlMs = Number(this.env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
+
+  // Calls
+
+  async admit(request: AdmitRequest): Promise<Admission> {
+    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#holdTtlMs)) ?? NEVER_OPENED;
+  }
+
+  async settle(settlement: Settlement): Promise<HoldEnd> {
+    const end = this.#store.write((books, nowMs) => settle(books, settlement, nowMs));
+    return end ?? { state: "unknown", chargedNanoUsd: 0 };
+  }
+
+  async release(released: Release): Promise<HoldEnd> {
+    const end = this.#store.write((books, nowMs) => release(books, released, nowMs));
+    return end ?? { state: "unknown", chargedNanoUsd: 0 };
+  }
+
+  async renew(callId: CallId): Promise<boolean> {
+    return this.#store.write((books, nowMs) => renew(books, callId, nowMs, this.#holdTtlMs)) ?? false;
+  }
+
+  async permit(digest: KeyDigest): Promise<Permission> {
+    return this.#store.write((books, nowMs) => permit(books, digest, nowMs)) ?? NEVER_OPENED;
+  }
+
+  // The account
+
+  async open(id: AccountId, number: AccountNumber, fields: AccountFields): Promise<AccountRecord> {
+    this.#store.open(id, number, fields);
+    const account = await this.describe();
+    if (account?.id !== id) throw new Error(`object ${number} is the account ${account?.id}`);
+    return account;
+  }
+
+  async describe(): Promise<AccountRecord | undefined> {
+    return this.#store.write((books, nowMs) => {
+      expireDue(books, nowMs);
+      const { toleratedNanoUsd: _, ...account } = books.tenants.account();
+      return { ...account, balanceNanoUsd: books.ledger.balanceNanoUsd, heldNanoUsd: books.heldNanoUsd };
+    });
+  }
+
+  async amend(changes: Partial<AccountFields>): Promise<AccountRecord | undefined> {
+    this.#store.write((books) => books.tenants.amend(changes, books.money()));
+    return this.describe();
+  }
+
+  async close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined> {
+    return this.#store.write((books, nowMs) => {
+      expireDue(books, nowMs);
+      if (books.openHolds > 0) return { kind: "holds_open" as const, openHolds: books.openHolds };
+      books.tenants.close(nowMs);
+      return { kind: "closed" as const };
+    });
+  }
+
+  // The ledger
+
+  async credit(credit: Credit): Promise<CreditOutcome | undefined> {
+    return this.#store.write<CreditOutcome>((books, nowMs) => {
+      const known = books.ledger.byReference(credit.reference);
+      if (known) {
+        const same = known.amountNanoUsd === credit.amountNanoUsd && known.kind === credit.kind;
+        return { kind: same ? "already_booked" : "reference_conflict", entry: known };
+      }
+      if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
+      const entry = books.ledger.credit(credit, nowMs);
+      books.spending.entered(entry.id);
+      return { kind: "booked", entry };
+    });
+  }
+
+  async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
+    return this.#store.write((books) => books.ledger.entries(page));
+  }
+
+  async audit(): Promise<Audit | undefined> {
+    return this.#store.write((books, nowMs) => {
+      expireDue(books, nowMs);
+      return audit(this.#store.sql, books, nowMs);
+    });
+  }
+
+  // Teams
+
+  async createTeam(id: TeamId, fields: TeamFields): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }, nowMs) => {
+      if (tenants.account().deletedAtMs !== null) return undefined;
+      if (!tenants.team(id)) tenants.createTeam(id, fields, nowMs);
+      return tenants.team(id);
+    });
+  }
+
+  async teams(page: PageRequest): Promise<Page<Team> | undefined> {
+    return this.#store.write(({ tenants }) => tenants.teams(page));
+  }
+
+  async team(id: TeamId): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }) => tenants.team(id));
+  }
+
+  async amendTeam(id: TeamId, changes: Partial<TeamFields>): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }) => {
+      const team = tenants.team(id);
+      if (!team || team.deletedAtMs !== null) return undefined;
+      tenants.amendTeam(team, changes);
+      return tenants.team(id);
+    });
+  }
+
+  async deleteTeam(id: TeamId): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }, nowMs) => {
+      tenants.deleteTeam(id, nowMs);
+      return tenants.team(id);
+    });
+  }
+
+  // Keys
+
+  async createKey(
+    id: KeyId,
+    digest: KeyDigest,
+    lastFour: string,
+    fields: KeyFields,
+  ): Promise<Key | "no_team" | undefined> {
+    return this.#store.write((books, nowMs) => {
+      if (books.tenants.account().deletedAtMs !== null) return undefined;
+      if (!hasTeam(books, fields.team)) return "no_team";
+      if (!books.keys.key(id)) books.keys.create(id, digest, lastFour, fields, nowMs);
+      return books.keys.key(id);
+    });
+  }
+
+  async keys(page: PageRequest): Promise<Page<Key> | undefined> {
+    return this.#store.write(({ keys }) => keys.keys(page));
+  }
+
+  async key(id: KeyId): Promise<Key | undefined> {
+    return this.#store.write(({ keys }) => keys.key(id));
+  }
+
+  async amendKey(id: KeyId, changes: Partial<KeyFields>): Promise<Key | "no_team" | undefined> {
+    return this.#store.write((books) => {
+      const key = books.keys.key(id);
+      if (!key || key.revokedAtMs !== null) return undefined;
+      if (changes.team !== key.team && !hasTeam(books, changes.team)) return "no_team";
+      books.keys.amend(key, changes);
+      return books.keys.key(id);
+    });
+  }
+
+  async revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined> {
+    return this.#store.write(({ keys }, nowMs) => {
+      keys.revoke(id, nowMs);
+      const key = keys.key(id);
+      return key && { key, digests: keys.digests(id) };
+    });
+  }
+
+  async rotateKey(
+    id: KeyId,
+    digest: KeyDigest,
+    lastFour: string,
+    graceMs: number,
+  ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined> {
+    return this.#store.write(({ keys }, nowMs) => {
+      if (keys.key(id)?.revokedAtMs !== null) return undefined;
+      const digests = keys.digests(id);
+      keys.rotate(id, digest, lastFour, nowMs + Math.max(0, graceMs));
+      const key = keys.key(id);
+      return key && { key, digests };
+    });
+  }
+
+  async findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined> {
+    return this.#store.write(({ keys, tenants }) => {
+      const found = keys.find(digest);
+      return found && { account: tenants.account().id, keyId: found.key.id };
+    });
+  }
+
+  // The outbox and the alarm
+
+  /** The consumer's word that these events stand in D1. */
+  async shipped(eventIds: readonly CallId[]): Promise<void> {
+    this.#store.write(({ outbox }) => outbox.confirm(eventIds));
+  }
+
+  override async alarm(): Promise<void> {
+    await runAlarm(this.#store, (message) => this.env.USAGE.send(message));
+  }
+}
+
+/** A key may name a live team or none; `undefined` leaves it as it is. */
+function hasTeam(books: Books, id: TeamId | null | undefined): boolean {
+  if (id === null || id === undefined) return true;
+  const team = books.tenants.team(id);
+  return team !== undefined && team.deletedAtMs === null;
+}

@@ -1,0 +1,120 @@
+/**
+ * Admission: who calls, may they, and if so a hold. Reads the facts, asks the core, writes the hold; all in the caller's
+ * transaction, so what was judged is what is there.
+ */
+import { decideAdmission } from "../../core/admission.ts";
+import type { Admission, AdmitRequest, Hold, Permission } from "../../core/hold.ts";
+import type { KeyDigest } from "../../core/ids.ts";
+import { ratesOf } from "../../core/limits.ts";
+import { tenantPrices } from "../../core/prices.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { allowsModel } from "../../core/routes.ts";
+import type { Books, LiveCaller } from "./books.ts";
+import { expireDue } from "./endings.ts";
+import type { HoldRow, NewHold } from "./holds.ts";
+
+export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs: number): Admission {
+  expireDue(books, nowMs);
+  const found = authenticate(books, request.keyDigest, nowMs);
+  if (!found.ok) return found;
+  const { caller } = found;
+  const forbidden = forbid(caller, request.model);
+  if (forbidden) return { ok: false, refusal: forbidden };
+  const known = books.holds.find(request.callId);
+  if (known) return admitAgain(books, caller, known, nowMs);
+
+  const account = books.tenants.account();
+  const levels = books.levels(caller, nowMs);
+  const fixed = tenantPrices(request.row, account.plan, request.model);
+  const decision = decideAdmission({
+    model: request.model,
+    bound: request.bound,
+    prices: fixed.prices,
+    free: request.row.free,
+    levels,
+    budgets: books.budgets(caller, nowMs),
+    money: books.money(),
+    nowMs,
+  });
+  if (!decision.ok) {
+    const { refusal } = decision;
+    return refusal.kind === "rate_limit"
+      ? { ok: false, refusal, rates: ratesOf(levels, nowMs) }
+      : { ok: false, refusal };
+  }
+  const hold: NewHold = {
+    callId: request.callId,
+    keyId: caller.key.id,
+    teamId: caller.key.team,
+    endpoint: request.endpoint,
+    model: request.model,
+    alias: request.alias,
+    ...decision.grant,
+    prices: fixed.prices,
+    priceRule: fixed.rule,
+    startedAtMs: request.startedAtMs,
+    admittedAtMs: nowMs,
+    expiresAtMs: nowMs + ttlMs,
+  };
+  books.hold(hold);
+  return { ok: true, hold: toHold(books, hold), rates: ratesOf(levels, nowMs) };
+}
+
+/** For what costs nothing: counts nothing. */
+export function permit(books: Books, digest: KeyDigest, nowMs: number): Permission {
+  const found = authenticate(books, digest, nowMs);
+  if (!found.ok) return found;
+  const { key } = found.caller;
+  return {
+    ok: true,
+    keyId: key.id,
+    teamId: key.team,
+    accountId: books.tenants.account().id,
+    models: key.models,
+    rates: ratesOf(books.levels(found.caller, nowMs), nowMs),
+  };
+}
+
+type Authentication = { ok: true; caller: LiveCaller } | { ok: false; refusal: Refusal };
+
+/** The live key, team and account behind a digest. */
+function authenticate(books: Books, digest: KeyDigest, nowMs: number): Authentication {
+  const refuse = (why: "unknown" | "revoked" | "expired" | "blocked"): Authentication => ({
+    ok: false,
+    refusal: { kind: "bad_key", why },
+  });
+  const found = books.keys.find(digest);
+  if (!found) return refuse("unknown");
+  const { key, validUntilMs } = found;
+  if (key.revokedAtMs !== null || (validUntilMs !== null && nowMs >= validUntilMs)) return refuse("revoked");
+  if (key.expiresAtMs !== null && nowMs >= key.expiresAtMs) return refuse("expired");
+  const account = books.tenants.account();
+  if (key.blocked || account.blocked || account.deletedAtMs !== null) return refuse("blocked");
+  if (key.team === null) return { ok: true, caller: { key, team: null } };
+  const team = books.tenants.team(key.team);
+  if (!team || team.blocked || team.deletedAtMs !== null) return refuse("blocked");
+  return { ok: true, caller: { key, team } };
+}
+
+function forbid({ key }: LiveCaller, model: string): Refusal | undefined {
+  if (!key.scopes.includes("inference")) return { kind: "scope_missing", scope: "inference" };
+  if (!allowsModel(key.models, model)) return { kind: "model_not_allowed", model };
+  return undefined;
+}
+
+/** The same call asked for twice (its answer was lost): the hold it has. An ended one is not held again. */
+function admitAgain(books: Books, caller: LiveCaller, known: HoldRow, nowMs: number): Admission {
+  if (known.state !== "open" || known.keyId !== caller.key.id) throw new Error(`call ${known.callId} was used before`);
+  return { ok: true, hold: toHold(books, known), rates: ratesOf(books.levels(caller, nowMs), nowMs) };
+}
+
+function toHold(books: Books, hold: NewHold): Hold {
+  return {
+    callId: hold.callId,
+    keyId: hold.keyId,
+    amountNanoUsd: hold.amountNanoUsd,
+    ...(hold.outputCap !== undefined && { outputCap: hold.outputCap }),
+    expiresAtMs: hold.expiresAtMs,
+    onDisconnect: books.tenants.account().onDisconnect,
+  };
+}

@@ -1,0 +1,161 @@
+/**
+ * Everything one account object keeps: the tables' owners and their mirrors in memory, loaded together.
+ *
+ * SQL is the truth. Mirrors change in the same transaction as the rows; where one fails, the whole of this object is
+ * dropped and loaded anew, so the two never part. Loading reads the open holds, the last minute's and a bounded tail of
+ * what the roll-ups lack; never all keys, holds or entries.
+ */
+import type { LEVELS } from "../../core/hold.ts";
+import type { CallId } from "../../core/ids.ts";
+import { floorOf, type Money } from "../../core/ledger.ts";
+import { type LevelUse, MINUTE } from "../../core/limits.ts";
+import { type BudgetUse, budgetWindow } from "../../core/spending.ts";
+import type { Key, Limits, Team } from "../../core/tenant.ts";
+import { Activities } from "./activity.ts";
+import { DayRequests } from "./day-requests.ts";
+import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./holds.ts";
+import { Keys } from "./keys.ts";
+import { Ledger } from "./ledger.ts";
+import { OperatorBook } from "./operator-book.ts";
+import { Outbox } from "./outbox.ts";
+import type { Sql } from "./schema.ts";
+import { Spending } from "./spending.ts";
+import type { Subject } from "./subjects.ts";
+import { Tenants } from "./tenants.ts";
+
+/** Pruning waits until this much can go at once, ms. */
+const PRUNE_EVERY_MS = 600_000;
+/** Clocks of two machines may differ by this much. */
+const CLOCK_SLACK_MS = 60_000;
+
+/** A live caller, as authentication found it. */
+export interface LiveCaller {
+  readonly key: Key;
+  readonly team: Team | null;
+}
+
+export class Books {
+  readonly tenants: Tenants;
+  readonly keys: Keys;
+  readonly holds: Holds;
+  readonly activities = new Activities();
+  readonly dayRequests: DayRequests;
+  readonly ledger: Ledger;
+  readonly spending: Spending;
+  readonly operatorBook: OperatorBook;
+  readonly outbox: Outbox;
+  #heldNanoUsd = 0;
+  #openHolds = 0;
+  /** No open hold is due before this. */
+  #nextExpiryMs: number | null;
+  #nextPruneMs: number | null;
+
+  constructor(sql: Sql, nowMs: number) {
+    this.tenants = new Tenants(sql);
+    this.keys = new Keys(sql);
+    this.holds = new Holds(sql);
+    this.dayRequests = new DayRequests(sql);
+    this.ledger = new Ledger(sql);
+    this.spending = new Spending(sql);
+    this.operatorBook = new OperatorBook(sql);
+    this.outbox = new Outbox(sql);
+    const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
+    for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
+      this.activities.load(hold);
+      this.dayRequests.load(hold);
+      if (hold.open) this.#occupy(1, hold.amountNanoUsd);
+    }
+    this.#nextExpiryMs = this.holds.nextExpiryMs();
+    this.#nextPruneMs = this.holds.nextPruneMs();
+  }
+
+  get heldNanoUsd(): number {
+    return this.#heldNanoUsd;
+  }
+  get openHolds(): number {
+    return this.#openHolds;
+  }
+  get nextExpiryMs(): number | null {
+    return this.#nextExpiryMs;
+  }
+
+  money(): Money {
+    return {
+      balanceNanoUsd: this.ledger.balanceNanoUsd,
+      heldNanoUsd: this.#heldNanoUsd,
+      floorNanoUsd: floorOf(this.tenants.account()),
+    };
+  }
+
+  /** Each level's limits and what counts against them, narrowest first. */
+  levels(caller: LiveCaller, nowMs: number): readonly LevelUse[] {
+    return this.#limited(caller).map(({ level, subject, limits }) => {
+      const { requests, tokens, slots } = this.activities.of(subject);
+      const dayRequests = limits.rpd_limit === null ? null : this.dayRequests.window(subject, nowMs);
+      return { level, limits, requests, tokens, dayRequests, slots };
+    });
+  }
+
+  /** The budgets that are set, narrowest first. */
+  budgets(caller: LiveCaller, nowMs: number): readonly BudgetUse[] {
+    return this.#limited(caller).flatMap(({ level, subject, limits }) => {
+      if (limits.maxBudgetNanoUsd === null) return [];
+      const duration = limits.budgetDuration;
+      const { endsAtMs } = budgetWindow(duration, nowMs);
+      const spentNanoUsd = this.spending.spent(subject, duration, nowMs);
+      const { heldNanoUsd } = this.activities.of(subject);
+      return [{ level, budgetNanoUsd: limits.maxBudgetNanoUsd, duration, endsAtMs, spentNanoUsd, heldNanoUsd }];
+    });
+  }
+
+  /** Writes a hold and counts it. */
+  hold(hold: NewHold): void {
+    this.holds.insert(hold, this.dayRequests.nextSeq);
+    this.dayRequests.admitted(hold, hold.admittedAtMs);
+    this.activities.admitted(hold);
+    this.#occupy(1, hold.amountNanoUsd);
+    this.#nextExpiryMs = Math.min(this.#nextExpiryMs ?? hold.expiresAtMs, hold.expiresAtMs);
+  }
+
+  /** Ends an open hold: its row, its slot, its money, its tokens. */
+  end(hold: HoldRow, ending: Ending): void {
+    this.holds.end(hold.callId, ending);
+    this.activities.ended(hold, ending.countedTokens);
+    this.#occupy(-1, -hold.amountNanoUsd);
+    this.#nextPruneMs ??= ending.endedAtMs + HOLD_KEPT_MS;
+  }
+
+  renew(callId: CallId, expiresAtMs: number): void {
+    this.holds.renew(callId, expiresAtMs);
+  }
+
+  /** After due holds were ended. */
+  readNextExpiry(): void {
+    this.#nextExpiryMs = this.holds.nextExpiryMs();
+  }
+
+  /** Deletes rows that nothing needs any more, at most `limit` of each sort. */
+  prune(nowMs: number, limit: number): void {
+    if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
+    const gone = Math.max(this.holds.prune(nowMs, limit), this.dayRequests.prune(nowMs, limit));
+    const nextMs = this.holds.nextPruneMs();
+    this.#nextPruneMs = gone === limit ? nowMs : nextMs && Math.max(nextMs, nowMs) + PRUNE_EVERY_MS;
+  }
+
+  /** When the alarm has something to do; null: never, as things stand. */
+  nextDueMs(): number | null {
+    const dues = [this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs].filter((due) => due !== null);
+    return dues.length === 0 ? null : Math.min(...dues);
+  }
+
+  #occupy(holds: number, nanoUsd: number): void {
+    this.#openHolds += holds;
+    this.#heldNanoUsd += nanoUsd;
+  }
+
+  #limited({ key, team }: LiveCaller): { level: (typeof LEVELS)[number]; subject: Subject; limits: Limits }[] {
+    const account = { level: "account", subject: "account", limits: this.tenants.account().limits } as const;
+    const own = { level: "key", subject: `key:${key.id}`, limits: key.limits } as const;
+    return team ? [own, { level: "team", subject: `team:${team.id}`, limits: team.limits }, account] : [own, account];
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * Virtual keys and the digests of their secrets. A key is found by digest in one look-up, whatever their number.
+ */
+import type { KeyDigest, KeyId } from "../../core/ids.ts";
+import { type Key, type KeyFields, NO_LIMITS, type Page, type PageRequest } from "../../core/tenant.ts";
+import { pageOf } from "./pages.ts";
+import type { Sql } from "./schema.ts";
+import { merge } from "./tenants.ts";
+
+/** A key as one of its secrets leads to it. */
+export interface FoundKey {
+  readonly key: Key;
+  /** Set once this secret was rotated out: refused from then on. */
+  readonly validUntilMs: number | null;
+}
+
+type StoredKey = {
+  seq: number;
+  id: string;
+  last_four: string;
+  fields: string;
+  created_at_ms: number;
+  revoked_at_ms: number | null;
+};
+
+/** Parsed keys kept in memory; beyond it all are dropped and read again. */
+const CACHED_KEYS = 4_000;
+
+export class Keys {
+  readonly #sql: Sql;
+  readonly #found = new Map<KeyDigest, FoundKey>();
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  find(digest: KeyDigest): FoundKey | undefined {
+    const cached = this.#found.get(digest);
+    if (cached) return cached;
+    const [stored] = this.#sql
+      .exec<StoredKey & { valid_until_ms: number | null }>(
+        "SELECT keys.*, valid_until_ms FROM digests JOIN keys ON keys.id = digests.key_id WHERE digest = ?",
+        digest,
+      )
+      .toArray();
+    if (!stored) return undefined;
+    const found = { key: toKey(stored), validUntilMs: stored.valid_until_ms };
+    if (this.#found.size >= CACHED_KEYS) this.#found.clear();
+    this.#found.set(digest, found);
+    return found;
+  }
+
+  key(id: KeyId): Key | undefined {
+    const [stored] = this.#sql.exec<StoredKey>("SELECT * FROM keys WHERE id = ?", id).toArray();
+    return stored && toKey(stored);
+  }
+
+  /** Live ones, oldest first. */
+  keys(page: PageRequest): Page<Key> {
+    return pageOf(page, "ascending", toKey, (after, limit) =>
+      this.#sql.exec<StoredKey>(
+        "SELECT * FROM keys WHERE revoked_at_ms IS NULL AND seq > ? ORDER BY seq LIMIT ?",
+        after,
+        limit,
+      ),
+    );
+  }
+
+  create(id: KeyId, digest: KeyDigest, lastFour: string, fields: KeyFields, nowMs: number): void {
+    this.#sql.exec(
+      "INSERT INTO keys (id, last_four, fields, created_at_ms) VALUES (?, ?, ?, ?)",
+      id,
+      lastFour,
+      JSON.stringify(fields),
+      nowMs,
+    );
+    this.#addDigest(digest, id);
+  }
+
+  amend(key: Key, changes: Partial<KeyFields>): void {
+    const { id, lastFour: _l, createdAtMs: _c, revokedAtMs: _r, ...fields } = key;
+    this.#sql.exec("UPDATE keys SET fields = ? WHERE id = ?", JSON.stringify(merge(fields, changes)), id);
+    this.#found.clear();
+  }
+
+  revoke(id: KeyId, nowMs: number): void {
+    this.#sql.exec("UPDATE keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL", nowMs, id);
+    this.#found.clear();
+  }
+
+  /** Gives the key a new secret; the older ones end at `validUntilMs` or, where that is sooner, when they would have. */
+  rotate(id: KeyId, digest: KeyDigest, lastFour: string, validUntilMs: number): void {
+    this.#sql.exec(
+      "UPDATE digests SET valid_until_ms = min(coalesce(valid_until_ms, ?), ?) WHERE key_id = ?",
+      validUntilMs,
+      validUntilMs,
+      id,
+    );
+    this.#sql.exec("UPDATE keys SET last_four = ? WHERE id = ?", lastFour, id);
+    this.#addDigest(digest, id);
+    this.#found.clear();
+  }
+
+  digests(id: KeyId): readonly KeyDigest[] {
+    const rows = this.#sql.exec<{ digest: string }>("SELECT digest FROM digests WHERE key_id = ?", id);
+    return rows.toArray().map((row) => row.digest as KeyDigest);
+  }
+
+  #addDigest(digest: KeyDigest, id: KeyId): void {
+    this.#sql.exec("INSERT INTO digests (digest, key_id) VALUES (?, ?)", digest, id);
+  }
+}
+
+function toKey(stored: StoredKey): Key {
+  const fields = JSON.parse(stored.fields) as KeyFields;
+  return {
+    ...fields,
+    limits: { ...NO_LIMITS, ...fields.limits },
+    id: stored.id as KeyId,
+    lastFour: stored.last_four,
+    createdAtMs: stored.created_at_ms,
+    revokedAtMs: stored.revoked_at_ms,
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * What the operator bears in place of the tenant: overruns (usage beyond a hold) and losses (calls whose hold expired).
+ * One row per call and kind. A loss is first an upper bound, the held amount; a late word on the call corrects that row.
+ */
+import type { CallId } from "../../core/ids.ts";
+import type { Sql } from "./schema.ts";
+
+export class OperatorBook {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  overrun(callId: CallId, amountNanoUsd: number, atMs: number): void {
+    this.#sql.exec("INSERT INTO operator_book VALUES (?, 'overrun', ?, 0, ?)", callId, amountNanoUsd, atMs);
+  }
+
+  loss(callId: CallId, upToNanoUsd: number, atMs: number): void {
+    this.#sql.exec("INSERT INTO operator_book VALUES (?, 'operator_loss', ?, 1, ?)", callId, upToNanoUsd, atMs);
+  }
+
+  /** The first late word counts; later ones change nothing. */
+  correctLoss(callId: CallId, amountNanoUsd: number): void {
+    this.#sql.exec(
+      `UPDATE operator_book SET amount_nano_usd = ?, estimated = 0
+       WHERE call_id = ? AND kind = 'operator_loss' AND estimated = 1`,
+      amountNanoUsd,
+      callId,
+    );
+  }
+
+  totals(): { overrunNanoUsd: number; operatorLossNanoUsd: number } {
+    return this.#sql
+      .exec<{ overrunNanoUsd: number; operatorLossNanoUsd: number }>(
+        `SELECT coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'overrun'), 0) AS overrunNanoUsd,
+                coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'operator_loss'), 0) AS operatorLossNanoUsd
+         FROM operator_book`,
+      )
+      .one();
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * The account object's tables and how they came to be.
+ *
+ * Each migration runs once, in order; how many have run stands in the object's key-value storage, since SQLite in an
+ * object refuses `PRAGMA user_version`. A released migration is never edited: add one. docs/storage.md describes the rows.
+ */
+
+/** What a submodule needs of the object's storage. */
+export type Sql = SqlStorage;
+
+const MIGRATIONS: readonly string[] = [
+  `
+  -- One row: the account itself. \`fields\` is AccountFields as JSON.
+  CREATE TABLE account (
+    id TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    deleted_at_ms INTEGER,
+    -- Set where the floor was raised over what was in use then: how far below it the account may still stand.
+    tolerated_nano_usd INTEGER
+  ) STRICT;
+
+  CREATE TABLE teams (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    deleted_at_ms INTEGER
+  ) STRICT;
+  CREATE INDEX teams_live ON teams (seq) WHERE deleted_at_ms IS NULL;
+
+  CREATE TABLE keys (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    last_four TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    revoked_at_ms INTEGER
+  ) STRICT;
+  CREATE INDEX keys_live ON keys (seq) WHERE revoked_at_ms IS NULL;
+
+  -- Every secret a key has had, as its HMAC. \`valid_until_ms\` is set when it was rotated out.
+  CREATE TABLE digests (
+    digest TEXT PRIMARY KEY,
+    key_id TEXT NOT NULL,
+    valid_until_ms INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX digests_of_key ON digests (key_id);
+
+  -- The ledger. Append-only: no statement updates or deletes here.
+  CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('top_up', 'refund', 'correction', 'charge')),
+    amount_nano_usd INTEGER NOT NULL,
+    balance_nano_usd INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    call_id TEXT,
+    model TEXT,
+    key_id TEXT,
+    team_id TEXT,
+    reference TEXT,
+    note TEXT
+  ) STRICT;
+  CREATE UNIQUE INDEX entries_reference ON entries (reference) WHERE reference IS NOT NULL;
+
+  -- One row per admitted call, kept for a day after its end so that late words on it are answered.
+  CREATE TABLE holds (
+    call_id TEXT PRIMARY KEY,
+    -- Order of admission; the roll-up of requests counts by it.
+    seq INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'settled', 'released', 'expired')),
+    open INTEGER NOT NULL AS (state = 'open') VIRTUAL,
+    -- While open: when it expires. Then: when the row may go.
+    due_ms INTEGER NOT NULL,
+    key_id TEXT NOT NULL,
+    team_id TEXT,
+    endpoint TEXT NOT NULL,
+    model TEXT NOT NULL,
+    alias TEXT,
+    amount_nano_usd INTEGER NOT NULL CHECK (amount_nano_usd >= 0),
+    charged_nano_usd INTEGER NOT NULL DEFAULT 0 CHECK (charged_nano_usd BETWEEN 0 AND amount_nano_usd),
+    -- What counts against tpm_limit: the bound's tokens, corrected when the call ends.
+    counted_tokens INTEGER NOT NULL,
+    output_cap INTEGER,
+    prices TEXT NOT NULL,
+    price_rule TEXT NOT NULL,
+    started_at_ms INTEGER NOT NULL,
+    admitted_at_ms INTEGER NOT NULL,
+    ended_at_ms INTEGER,
+    entry_id INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX holds_due ON holds (open, due_ms);
+
+  -- What the operator bears: usage beyond a hold, and calls whose hold nobody ended.
+  CREATE TABLE operator_book (
+    call_id TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('overrun', 'operator_loss')),
+    amount_nano_usd INTEGER NOT NULL,
+    -- 1: the held amount, as an upper bound; what was really used is not known.
+    estimated INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (call_id, kind)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Usage events (JSON) until the consumer says that they stand in D1.
+  CREATE TABLE outbox (
+    seq INTEGER PRIMARY KEY,
+    event_id TEXT NOT NULL,
+    event TEXT NOT NULL
+  ) STRICT;
+  -- Stretches of the outbox given to the queue and not yet confirmed whole.
+  CREATE TABLE shipments (
+    first_seq INTEGER PRIMARY KEY,
+    last_seq INTEGER NOT NULL,
+    sent_at_ms INTEGER NOT NULL
+  ) STRICT;
+
+  -- Roll-ups: sums over entries and holds that are older than the marks, so that few rows are read after a restart.
+  CREATE TABLE spent_by_day (
+    subject TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    spent_nano_usd INTEGER NOT NULL,
+    PRIMARY KEY (subject, day)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE requests_by_slot (
+    slot INTEGER NOT NULL,
+    subject TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    PRIMARY KEY (slot, subject)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE marks (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    entries_through INTEGER NOT NULL,
+    holds_through INTEGER NOT NULL,
+    holds_at_ms INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO marks VALUES (1, 0, 0, 0);
+  `,
+];
+
+const SCHEMA = "schema";
+
+/** False for an object that was never opened: nothing was ever written there. */
+export const isOpened = (storage: DurableObjectStorage): boolean => storage.kv.get(SCHEMA) !== undefined;
+
+/** Runs what has not run yet. Call it in a transaction. */
+export function migrate(storage: DurableObjectStorage): void {
+  const done = storage.kv.get<number>(SCHEMA) ?? 0;
+  if (done >= MIGRATIONS.length) return;
+  for (const migration of MIGRATIONS.slice(done)) storage.sql.exec(migration);
+  storage.kv.put(SCHEMA, MIGRATIONS.length);
+}

@@ -1,0 +1,102 @@
+/**
+ * What each key, team and account has spent, per UTC day, for budgets: sums in SQL over the ledger's charges up to a
+ * mark, and the few charged since in memory. A sum of the ledger, so a budget set later counts what was spent before.
+ */
+import type { KeyId, TeamId } from "../../core/ids.ts";
+import { budgetWindow, dayOf } from "../../core/spending.ts";
+import { BUDGET_DURATIONS, type BudgetDuration } from "../../core/tenant.ts";
+import type { Sql } from "./schema.ts";
+import { addTo, type Party, type Subject, subjectsOf } from "./subjects.ts";
+
+/** Ledger entries between two roll-ups: the most that a restart reads again. */
+const ROLL_UP_EVERY = 256;
+/** Sums kept in memory; beyond it all are dropped and read again. */
+const CACHED_SUMS = 4_000;
+
+interface Sum {
+  readonly firstDay: number;
+  spentNanoUsd: number;
+}
+
+export class Spending {
+  readonly #sql: Sql;
+  /** Not yet in the sums: nano-USD per day. */
+  readonly #tail = new Map<Subject, Map<number, number>>();
+  readonly #sums = new Map<`${BudgetDuration} ${Subject}`, Sum>();
+  #through: number;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    this.#through = sql.exec<{ through: number }>("SELECT entries_through AS through FROM marks").one().through;
+    const rows = sql.exec<{ key_id: string; team_id: string | null; at_ms: number; amount_nano_usd: number }>(
+      "SELECT key_id, team_id, at_ms, amount_nano_usd FROM entries WHERE id > ? AND kind = 'charge'",
+      this.#through,
+    );
+    for (const row of rows) {
+      const party = { keyId: row.key_id as KeyId, teamId: row.team_id as TeamId | null };
+      for (const subject of subjectsOf(party)) addTo(this.#tail, subject, dayOf(row.at_ms), -row.amount_nano_usd);
+    }
+  }
+
+  /** Takes up a charge that was entered in the ledger as `entryId`. */
+  charged(party: Party, amountNanoUsd: number, atMs: number, entryId: number): void {
+    const day = dayOf(atMs);
+    for (const subject of subjectsOf(party)) {
+      addTo(this.#tail, subject, day, amountNanoUsd);
+      for (const duration of BUDGET_DURATIONS) {
+        const sum = this.#sums.get(`${duration} ${subject}`);
+        if (sum && day >= sum.firstDay) sum.spentNanoUsd += amountNanoUsd;
+      }
+    }
+    this.entered(entryId);
+  }
+
+  /** Moves the mark where the ledger has grown enough since, by whatever kind of entry. */
+  entered(entryId: number): void {
+    if (entryId - this.#through >= ROLL_UP_EVERY) this.#rollUp(entryId);
+  }
+
+  /** Charged in the budget window that `nowMs` lies in. */
+  spent(subject: Subject, duration: BudgetDuration, nowMs: number): number {
+    const { firstDay } = budgetWindow(duration, nowMs);
+    const known = this.#sums.get(`${duration} ${subject}`);
+    if (known?.firstDay === firstDay) return known.spentNanoUsd;
+    const spentNanoUsd = this.#summed(subject, firstDay) + this.#recent(subject, firstDay);
+    if (this.#sums.size >= CACHED_SUMS) this.#sums.clear();
+    this.#sums.set(`${duration} ${subject}`, { firstDay, spentNanoUsd });
+    return spentNanoUsd;
+  }
+
+  #summed(subject: Subject, firstDay: number): number {
+    return this.#sql
+      .exec<{ spent: number }>(
+        "SELECT coalesce(sum(spent_nano_usd), 0) AS spent FROM spent_by_day WHERE subject = ? AND day >= ?",
+        subject,
+        firstDay,
+      )
+      .one().spent;
+  }
+
+  #recent(subject: Subject, firstDay: number): number {
+    let spentNanoUsd = 0;
+    for (const [day, amount] of this.#tail.get(subject) ?? []) if (day >= firstDay) spentNanoUsd += amount;
+    return spentNanoUsd;
+  }
+
+  #rollUp(entryId: number): void {
+    for (const [subject, days] of this.#tail) {
+      for (const [day, amount] of days) {
+        this.#sql.exec(
+          `INSERT INTO spent_by_day VALUES (?, ?, ?)
+           ON CONFLICT (subject, day) DO UPDATE SET spent_nano_usd = spent_nano_usd + excluded.spent_nano_usd`,
+          subject,
+          day,
+          amount,
+        );
+      }
+    }
+    this.#sql.exec("UPDATE marks SET entries_through = ?", entryId);
+    this.#through = entryId;
+    this.#tail.clear();
+  }
+}
