@@ -1,0 +1,193 @@
+/**
+ * The pipeline's ports in memory, for tests of the pipeline in Node: one account whose object admits what it is told to,
+ * upstreams that answer by script, and a record of every word that was said to either.
+ */
+import { createHmac } from "node:crypto";
+import type { Admission, AdmitRequest, HoldEnd, Release, Settlement } from "../../src/core/hold.ts";
+import {
+  type AccountId,
+  type AccountNumber,
+  asId,
+  type CallId,
+  type KeyDigest,
+  type KeyId,
+} from "../../src/core/ids.ts";
+import { signedPart, tagOf } from "../../src/core/key.ts";
+import type { ModelRow } from "../../src/core/prices.ts";
+import { aliasKey, DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target } from "../../src/core/routes.ts";
+import type { LogLine, Ports, UpstreamAnswer, UpstreamRequest } from "../../src/gateway/ports.ts";
+
+const PEPPER = "pepper-of-the-tests-0123456789abcdef";
+const hmac = (text: string) => new Uint8Array(createHmac("sha256", PEPPER).update(text).digest());
+export const ACCOUNT = asId<AccountId>("acme");
+const NUMBER = asId<AccountNumber>(7);
+
+/** A key whose tag is right. `seed`: another seed, another key. */
+export function makeKey(seed = 1): string {
+  const signed = signedPart(NUMBER, new Uint8Array(48).fill(seed));
+  return signed + tagOf(hmac(signed));
+}
+
+export const ROW: ModelRow = {
+  model: "chat",
+  kind: "chat",
+  fromMs: 0,
+  costNanoUsd: { input_tokens: 1_000_000, output_tokens: 2_000_000 },
+  priceNanoUsd: {},
+  free: false,
+  maxOutputTokens: 1000,
+};
+
+const target = (model: string, priority: number): Target => ({ upstream: "u", model, priority, weight: 1 });
+
+/** One alias `chat` with a first and a second target. */
+export const ROUTING: RoutingSnapshot = {
+  builtAtMs: 0,
+  upstreams: {
+    u: { id: "u", baseUrl: "http://u.test", region: "r1", sealedApiKey: "", timeouts: DEFAULT_TIMEOUTS },
+  },
+  aliases: {
+    [aliasKey(null, "chat")]: {
+      alias: "chat",
+      account: null,
+      targets: [target("first:1", 0), target("second:2", 1)],
+      retryOn: [],
+    },
+  },
+  models: { chat: [ROW] },
+  instances: {},
+};
+
+/** What was sent to a target. */
+export interface SentCall {
+  readonly target: Target;
+  readonly request: UpstreamRequest;
+  readonly body: Record<string, unknown>;
+}
+export type Script = (call: SentCall) => UpstreamAnswer | Promise<UpstreamAnswer>;
+
+export interface FakeWorld {
+  readonly ports: Ports;
+  readonly admitted: AdmitRequest[];
+  readonly settled: Settlement[];
+  readonly released: Release[];
+  readonly sent: SentCall[];
+  readonly logged: LogLine[];
+  /** Resolves when everything registered with `waitUntil` has ended. */
+  idle(): Promise<void>;
+}
+
+export interface FakeOptions {
+  readonly script: Script;
+  readonly admit?: (request: AdmitRequest) => Admission | Promise<Admission>;
+  readonly routing?: RoutingSnapshot;
+  readonly knownKeys?: readonly string[];
+  readonly holdLifeMs?: number;
+  readonly onDisconnect?: "cancel" | "drain";
+  readonly settle?: (settlement: Settlement) => Promise<HoldEnd>;
+  readonly renew?: () => Promise<boolean>;
+}
+
+export function fakeWorld(options: FakeOptions): FakeWorld {
+  const admitted: AdmitRequest[] = [];
+  const settled: Settlement[] = [];
+  const released: Release[] = [];
+  const sent: SentCall[] = [];
+  const logged: LogLine[] = [];
+  const background: Promise<unknown>[] = [];
+  const known = new Set(options.knownKeys ?? [makeKey()]);
+  const digests = new Set([...known].map((key) => Buffer.from(hmac(key)).toString("hex")));
+  const grant = (request: AdmitRequest): Admission => ({
+    ok: true,
+    rates: { requests: { limit: 50, remaining: 49, resetMs: 1500 } },
+    hold: {
+      callId: request.callId,
+      keyId: asId<KeyId>("key_1"),
+      amountNanoUsd: 1,
+      outputCap: request.bound.output?.cap,
+      expiresAtMs: Date.now() + (options.holdLifeMs ?? 120_000),
+      onDisconnect: options.onDisconnect ?? "cancel",
+    },
+  });
+  let calls = 0;
+  const routing = options.routing ?? ROUTING;
+  const ports: Ports = {
+    directory: {
+      findCaller: async (number, digest) =>
+        digests.has(digest)
+          ? { account: ACCOUNT, number, keyId: asId<KeyId>("key_1"), digest: asId<KeyDigest>(digest) }
+          : undefined,
+      routing: async () => routing,
+      refresh: async () => routing,
+    },
+    secrets: { hmac: async (text) => hmac(text) },
+    upstreams: {
+      send: async (target, request) => {
+        const call = { target, request, body: JSON.parse(new TextDecoder().decode(request.body ?? new Uint8Array())) };
+        sent.push(call);
+        return options.script(call);
+      },
+      scrub: (message) => message.replaceAll("u.test", "[removed]"),
+    },
+    account: () => ({
+      admit: async (request) => {
+        admitted.push(request);
+        return (options.admit ?? grant)(request);
+      },
+      settle: async (settlement) => {
+        settled.push(settlement);
+        return options.settle?.(settlement) ?? { state: "settled", chargedNanoUsd: 0 };
+      },
+      release: async (release) => {
+        released.push(release);
+        return { state: "released", chargedNanoUsd: 0 };
+      },
+      renew: async () => options.renew?.() ?? true,
+      permit: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }),
+    }),
+    now: () => Date.now(),
+    random: () => 0,
+    newCallId: () => asId<CallId>(`call-${++calls}`),
+    pipe: () => new TransformStream<Uint8Array, Uint8Array>(undefined, { highWaterMark: 0 }, { highWaterMark: 0 }),
+    waitUntil: (work) => void background.push(work),
+    log: (line) => void logged.push(line),
+  };
+  const idle = async () => void (await Promise.all(background));
+  return { ports, admitted, settled, released, sent, logged, idle };
+}
+
+/** An upstream's answer of any status. */
+export function answer(
+  body: BodyInit | null,
+  init: ResponseInit = {},
+  limits = { idleMs: 5_000, totalMs: 60_000 },
+): UpstreamAnswer {
+  return { kind: "answer", response: new Response(body, init), region: "r1", ...limits };
+}
+
+export const json = (body: unknown, status = 200, headers: Record<string, string> = {}): UpstreamAnswer =>
+  answer(JSON.stringify(body), { status, headers: { "content-type": "application/json", ...headers } });
+
+/** A stream whose chunks the test gives out one by one. */
+export function scriptedStream(limits?: { idleMs: number; totalMs: number }) {
+  let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  let cancelled = false;
+  const body = new ReadableStream<Uint8Array>({
+    start: (started) => {
+      controller = started;
+    },
+    cancel: () => {
+      cancelled = true;
+    },
+  });
+  return {
+    answer: answer(body, { headers: { "content-type": "text/event-stream" } }, limits),
+    send: (chunk: string | Uint8Array) =>
+      controller?.enqueue(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk),
+    close: () => controller?.close(),
+    cut: () => controller?.error(new Error("Network connection lost.")),
+    get cancelled() {
+      return cancelled;
+    },
+  };
+}
