@@ -10,8 +10,9 @@ import { serveModels } from "./gateway/models.ts";
 import type { Ports } from "./gateway/ports.ts";
 import { serve } from "./gateway/serve.ts";
 
+/** What each request brings along. */
 export interface AppBindings {
-  Variables: { ports: Ports };
+  Bindings: { ports: Ports };
 }
 
 /** Headers that a browser's script may read besides the simple ones. */
@@ -36,15 +37,15 @@ export function createApp(): Hono<AppBindings> {
   // Keys travel in headers, never in cookies, so any origin may call.
   app.use("/v1/*", cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 }));
   for (const endpoint of ENDPOINTS) {
-    app.on(endpoint.method, endpoint.path, (context) => serve(context.req.raw, endpoint, context.get("ports")));
+    app.on(endpoint.method, endpoint.path, (context) => serve(context.req.raw, endpoint, context.env.ports));
   }
-  app.get("/v1/models", (context) => serveModels(context.req.raw, null, context.get("ports")));
+  app.get("/v1/models", (context) => serveModels(context.req.raw, null, context.env.ports));
   app.get("/v1/models/:model{.+}", (context) =>
-    serveModels(context.req.raw, context.req.param("model"), context.get("ports")),
+    serveModels(context.req.raw, context.req.param("model"), context.env.ports),
   );
   app.notFound(unknownRoute);
   app.onError((error, context) => {
-    const ports = context.get("ports");
+    const ports = context.env.ports;
     ports.log({ event: "request_crashed", error: String(error) });
     return refuse({ kind: "internal" }, ports.newCallId(), "openai");
   });
@@ -54,5 +55,5 @@ export function createApp(): Hono<AppBindings> {
 function unknownRoute(context: Context<AppBindings>): Response {
   const { method, path } = context.req;
   const refusal = { kind: "unknown_route", method, path: path.slice(0, 200), served: SERVED } as const;
-  return refuse(refusal, context.get("ports").newCallId(), "openai");
+  return refuse(refusal, context.env.ports.newCallId(), "openai");
 }

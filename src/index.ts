@@ -1,2 +1,22 @@
-export default {};
-export class Account {}
+/** The Worker: from the platform's events to the application, and nothing else. */
+import { createApp } from "./app.ts";
+import { log } from "./platform/log.ts";
+import { openPorts } from "./platform/ports.ts";
+import { readSecrets } from "./platform/secrets.ts";
+
+export { Account } from "./platform/account.ts";
+
+const app = createApp();
+
+export default {
+  async fetch(request, env, context) {
+    const secrets = await readSecrets(env);
+    if (!secrets.ok) {
+      // No weak default: a Worker without its secrets serves nobody, and says which one it lacks.
+      log({ event: "secret_unusable", secret: secrets.fault.secret });
+      const error = { message: secrets.fault.message, type: "server_error", param: null, code: "not_configured" };
+      return Response.json({ error }, { status: 503, headers: { "cache-control": "no-store" } });
+    }
+    return app.fetch(request, { ports: openPorts(env, context, secrets.secrets) }, context);
+  },
+} satisfies ExportedHandler<Env>;

@@ -1,0 +1,49 @@
+/** Cloudflare behind the pipeline's ports: KV, D1 and the account objects for one request. */
+import { asId, type CallId } from "../core/ids.ts";
+import type { AccountPort, Ports } from "../gateway/ports.ts";
+import { accountObject } from "./accounts.ts";
+import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./directory.ts";
+import { log } from "./log.ts";
+import type { PlatformSecrets } from "./secrets.ts";
+import { upstreamsWith } from "./upstream.ts";
+
+/** Lives as long as the isolate, as a cache does. */
+const edge: EdgeState = newEdgeState();
+
+/** The pipeline's ports, and what only this side of them has. */
+export interface PlatformPorts extends Ports {
+  readonly directory: Ports["directory"] & EdgeNotices;
+  readonly secrets: PlatformSecrets;
+}
+
+export function openPorts(
+  env: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
+  secrets: PlatformSecrets,
+): PlatformPorts {
+  const now = () => Date.now();
+  const waitUntil = (work: Promise<unknown>) => context.waitUntil(work);
+  const account = (number: Parameters<Ports["account"]>[0]) => accountObject(env, number);
+  return {
+    directory: openDirectory(
+      {
+        kv: env.EDGE,
+        books: env.BOOKS,
+        findKey: (number, digest) => account(number).findKey(digest),
+        now,
+        waitUntil,
+        log,
+      },
+      edge,
+    ),
+    secrets,
+    upstreams: upstreamsWith(secrets),
+    account: (number): AccountPort => account(number),
+    now,
+    random: () => Math.random(),
+    newCallId: () => asId<CallId>(crypto.randomUUID()),
+    pipe: () => new IdentityTransformStream(),
+    waitUntil,
+    log,
+  };
+}
