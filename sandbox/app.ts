@@ -3,6 +3,7 @@ import { type Context, Hono } from "hono";
 import { control } from "./control.ts";
 import { ENDPOINTS } from "./endpoints.ts";
 import type { SandboxEnv } from "./env.ts";
+import { files } from "./files.ts";
 import { refusalBody } from "./refusal.ts";
 import { type Located, serve } from "./serve.ts";
 
@@ -13,6 +14,7 @@ const REGION_PREFIX = /^\/regions\/[^/]+(?=\/)/;
 export const app = new Hono<App>();
 
 app.route("/_sandbox", control);
+app.route("/files", files);
 
 for (const endpoint of ENDPOINTS) {
   for (const prefix of ["", "/regions/:region"]) {

@@ -2,7 +2,7 @@
  * What an endpoint is to the sandbox: it reads a call into a `Prepared`, which says what must be routed and, once a
  * region is found, answers. Nothing after `prepare` knows which endpoint it serves.
  */
-import type { ModelKind } from "./catalog.ts";
+import type { Instance, ModelKind } from "./catalog.ts";
 import type { ServiceStub } from "./env.ts";
 import type { ErrorShape, Outcome, Refusal } from "./refusal.ts";
 import type { Usage } from "./usage.ts";
@@ -31,6 +31,8 @@ export interface Site {
   readonly service: ServiceStub;
   /** What the service knows of the thing that the call is about, as JSON. */
   readonly stored: string | null;
+  /** The custom instance that is called by its id. */
+  readonly instance: Instance | null;
 }
 
 /** One SSE frame, and what the call has used once it is sent. */
@@ -84,6 +86,8 @@ export interface Prepared {
   /** False for what uses nothing and is not billed. */
   readonly executes: boolean;
   readonly stored?: StoredRef;
+  /** A custom instance, called by its id. */
+  readonly instanceId?: number;
   readonly answer: (site: Site) => Answer | Promise<Answer>;
 }
 

@@ -1,6 +1,30 @@
 /** The endpoints that the service has. */
+import { speech } from "./audio/speech.ts";
+import { transcriptions } from "./audio/transcriptions.ts";
+import { textLocalEdit, voiceClone } from "./audio/voice.ts";
 import { chatCompletions } from "./chat/chat.ts";
+import { customProxy } from "./custom/proxy.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { imageEdits, imageGenerations } from "./images/images.ts";
 import { getModel, listModels } from "./models.ts";
+import { cancelResponse, createResponse, getResponse } from "./responses/responses.ts";
+import { embeddings } from "./retrieval/embeddings.ts";
+import { rerank } from "./retrieval/rerank.ts";
 
-export const ENDPOINTS: readonly Endpoint[] = [chatCompletions, listModels, getModel];
+export const ENDPOINTS: readonly Endpoint[] = [
+  chatCompletions,
+  createResponse,
+  getResponse,
+  cancelResponse,
+  imageGenerations,
+  imageEdits,
+  speech,
+  voiceClone,
+  textLocalEdit,
+  transcriptions,
+  embeddings,
+  rerank,
+  customProxy,
+  listModels,
+  getModel,
+];

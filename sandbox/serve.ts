@@ -12,7 +12,7 @@ import { type ErrorShape, type Outcome, type Refusal, refusalBody, refuse } from
 import { replacement } from "./replacement.ts";
 import type { Arrival, Ending } from "./service/calls.ts";
 import type { Begun } from "./service/service.ts";
-import { halfOf, jsonBytes, stepsOf } from "./steps.ts";
+import { garbleWhole, halfOf, jsonBytes, stepsOf } from "./steps.ts";
 
 /** What the platform gives besides the request. */
 export interface Surroundings {
@@ -62,9 +62,16 @@ export async function serve(
   };
   const prepared: Outcome<Prepared> = await endpoint.prepare(received);
   if (!prepared.ok) return refuseCall(service, blank, prepared.refusal, endpoint.errors);
-  const { model, kinds, executes, stored = null } = prepared.value;
-  const arrival = { ...blank, model };
-  const begin = await service.begin({ arrival, account, kinds, pinned: located.pinned, executes, stored });
+  const { model, kinds, executes, stored = null, instanceId = null } = prepared.value;
+  const begin = await service.begin({
+    arrival: { ...blank, model },
+    account,
+    kinds,
+    pinned: located.pinned,
+    executes,
+    stored,
+    instanceId,
+  });
   if (!begin.ok) return refused(begin.refusal, begin.serviceRequestId, endpoint.errors);
   const { begun } = begin;
   const running: Running = {
@@ -108,7 +115,7 @@ const siteOf = ({ begun, service }: Running, prepared: Prepared, received: Recei
 
 async function whole(running: Running, answer: Extract<Answer, { kind: "json" | "bytes" }>): Promise<Response> {
   const { met, request, around } = running;
-  const bytes = answer.kind === "json" ? jsonBytes(answer.body, met) : answer.bytes;
+  const bytes = answer.kind === "json" ? jsonBytes(answer.body, met) : garbleWhole(answer.bytes, met);
   const status = answer.kind === "json" ? (answer.status ?? 200) : 200;
   const type = answer.kind === "json" ? "application/json" : answer.contentType;
   const extra = answer.kind === "bytes" ? answer.headers : {};

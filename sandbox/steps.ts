@@ -18,7 +18,11 @@ const encoder = new TextEncoder();
 
 /** An object as JSON with its usage figures as the faults want them. */
 export function jsonBytes(body: JsonObject, met: MetFaults): Uint8Array<ArrayBuffer> {
-  const bytes = encoder.encode(JSON.stringify(reshape(body, met)));
+  return garbleWhole(encoder.encode(JSON.stringify(reshape(body, met))), met);
+}
+
+/** A garbled body ends cleanly in its middle. */
+export function garbleWhole(bytes: Uint8Array<ArrayBuffer>, met: MetFaults): Uint8Array<ArrayBuffer> {
   return met.garble ? bytes.slice(0, Math.max(1, bytes.length >> 1)) : bytes;
 }
 

@@ -24,6 +24,15 @@ const MIGRATIONS: readonly string[] = [
    CREATE TABLE faults (id INTEGER PRIMARY KEY AUTOINCREMENT, fault TEXT NOT NULL, remaining INTEGER) STRICT;
    CREATE TABLE instances (instance_id INTEGER PRIMARY KEY, record TEXT NOT NULL) STRICT;
    CREATE TABLE regions (region TEXT PRIMARY KEY, healthy INTEGER NOT NULL) STRICT;`,
+  `CREATE TABLE responses (
+     id TEXT PRIMARY KEY,
+     account TEXT NOT NULL,
+     conversation TEXT NOT NULL,
+     call_id INTEGER NOT NULL,
+     cancelled INTEGER NOT NULL DEFAULT 0,
+     record TEXT NOT NULL
+   ) STRICT;
+   CREATE TABLE conversations (id TEXT PRIMARY KEY, last_turn_ms INTEGER NOT NULL) STRICT;`,
 ];
 
 /** Brings the tables up to date. How far they are stands in the object's key-value store. */

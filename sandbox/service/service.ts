@@ -9,8 +9,9 @@ import type { Instance, ModelKind, Pod } from "../catalog.ts";
 import type { StoredRef } from "../endpoint.ts";
 import type { SandboxEnv } from "../env.ts";
 import { countsAsExecuted, type Fault } from "../faults.ts";
-import type { Outcome, Refusal } from "../refusal.ts";
+import { done, type Outcome, type Refusal, refuse } from "../refusal.ts";
 import { type Arrival, type Call, CallLog, type Ending } from "./calls.ts";
+import { Conversations, type NewResponse } from "./conversations.ts";
 import { FaultStore } from "./fault-store.ts";
 import { Routing } from "./routing.ts";
 import { migrate } from "./schema.ts";
@@ -24,6 +25,8 @@ export interface BeginRequest {
   /** False for reads, which leave a row but use nothing. */
   readonly executes: boolean;
   readonly stored: StoredRef | null;
+  /** The custom instance that is called by its id. */
+  readonly instanceId: number | null;
 }
 
 /** Where and when a call is served. */
@@ -36,6 +39,8 @@ export interface Begun {
   readonly faults: string;
   /** What the call is about, as JSON, where it names something kept. */
   readonly stored: string | null;
+  /** The custom instance that is called by its id. */
+  readonly instance: Instance | null;
 }
 
 export interface NotBegun {
@@ -49,6 +54,7 @@ export class Service extends DurableObject<SandboxEnv> {
   readonly #calls: CallLog;
   readonly #faults: FaultStore;
   readonly #routing: Routing;
+  readonly #conversations: Conversations;
   #offsetMs: number;
 
   constructor(ctx: DurableObjectState, env: SandboxEnv) {
@@ -57,20 +63,26 @@ export class Service extends DurableObject<SandboxEnv> {
     this.#calls = new CallLog(ctx.storage.sql);
     this.#faults = new FaultStore(ctx.storage.sql);
     this.#routing = new Routing(ctx.storage.sql);
+    this.#conversations = new Conversations(ctx.storage.sql);
     this.#offsetMs = ctx.storage.kv.get<number>("clock_offset_ms") ?? 0;
   }
 
   /** Routes a call, lets it meet its faults and opens its row in the log. */
   begin(request: BeginRequest): BeginAnswer {
     const nowMs = this.now();
-    const routed = this.#route(request, nowMs);
-    if (!routed.ok) return { ok: false, ...this.refused(request.arrival, routed.refusal) };
-    const region = routed.value;
-    const met = this.#faults.meet({ model: request.arrival.model, region, path: request.arrival.path });
+    const found = this.#find(request, nowMs);
+    if (!found.ok) return { ok: false, ...this.refused(request.arrival, found.refusal) };
+    const { region, stored, instance } = found.value;
+    const model = instance ? `${instance.name}:${instance.instance_id}` : request.arrival.model;
+    const arrival = { ...request.arrival, model };
+    const met = this.#faults.meet({ model, region, path: arrival.path });
     const serviceRequestId = newRequestId();
     const executed = request.executes && countsAsExecuted(met);
-    const callId = this.#calls.start(request.arrival, { nowMs, region, serviceRequestId, executed });
-    return { ok: true, begun: { callId, serviceRequestId, region, nowMs, faults: JSON.stringify(met), stored: null } };
+    const callId = this.#calls.start(arrival, { nowMs, region, serviceRequestId, executed });
+    return {
+      ok: true,
+      begun: { callId, serviceRequestId, region, nowMs, faults: JSON.stringify(met), stored, instance },
+    };
   }
 
   /** Leaves a row for a call that is not served. */
@@ -137,11 +149,42 @@ export class Service extends DurableObject<SandboxEnv> {
     this.#routing.putRegion(region, healthy);
   }
 
-  #route(request: BeginRequest, nowMs: number): Outcome<string> {
-    const { account, kinds, pinned, arrival } = request;
-    if (arrival.model === null) return this.#routing.routeHome(pinned, null);
-    return this.#routing.route({ account, model: arrival.model, kinds, pinned, nowMs });
+  /** Keeps a response from its first moment on; its conversation lives on from now. */
+  saveResponse(response: NewResponse): void {
+    this.#conversations.save(response, this.now());
+  }
+
+  /** True where the response was still being made. */
+  cancelResponse(id: string): boolean {
+    return this.#conversations.cancel(id);
+  }
+
+  /** What is called, and the region that serves it. */
+  #find(request: BeginRequest, nowMs: number): Outcome<Found> {
+    const { account, kinds, pinned, arrival, stored, instanceId } = request;
+    if (instanceId !== null) {
+      const routed = this.#routing.routeCustom(account, instanceId, pinned, nowMs);
+      if (!routed.ok) return routed;
+      const [instance, region] = routed.value;
+      return done({ region, instance, stored: null });
+    }
+    const kept = stored && this.#conversations.read(stored.id, account, nowMs);
+    if (stored && (!kept || (pinned !== null && pinned !== kept.region))) return notKept(stored.id);
+    const home = kept?.region ?? null;
+    const routed =
+      arrival.model === null
+        ? this.#routing.routeHome(pinned, home)
+        : this.#routing.route({ account, model: arrival.model, kinds, pinned: home ?? pinned, nowMs });
+    if (!routed.ok) return routed;
+    return done({ region: routed.value, instance: null, stored: kept && JSON.stringify(kept) });
   }
 }
 
+interface Found {
+  readonly region: string;
+  readonly stored: string | null;
+  readonly instance: Instance | null;
+}
+
+const notKept = (id: string) => refuse(404, "not_found", `There is no \`${id}\`, or no longer.`);
 const newRequestId = (): string => `srv_${crypto.randomUUID().replaceAll("-", "")}`;

@@ -1,0 +1,55 @@
+/** The body of a response, and how many tokens its input counts. */
+import { z } from "zod";
+import { type MessageWeight, promptTokens } from "../chat/tokens.ts";
+
+/** The service keeps text only: pictures and files belong to chat completions. */
+const REFUSED_PARTS = new Set(["input_image", "input_file", "input_audio", "image_url"]);
+
+const Item = z.looseObject({ type: z.string().optional() });
+
+export const ResponseRequest = z.looseObject({
+  model: z.string().min(1),
+  input: z.union([
+    z.string(),
+    z
+      .array(Item)
+      .min(1)
+      .refine((items) => !items.some(holdsMedia), "must hold text only; use chat completions for pictures"),
+  ]),
+  instructions: z.string().nullish(),
+  previous_response_id: z.string().min(1).nullish(),
+  max_output_tokens: z.int().min(1).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  stream: z.boolean().nullish(),
+  sandbox_output_tokens: z.int().min(1).max(200_000).optional(),
+  sandbox_reply: z.string().optional(),
+  sandbox_frame_delay_ms: z.number().min(0).max(60_000).optional(),
+});
+export type ResponseRequest = z.output<typeof ResponseRequest>;
+
+function holdsMedia(item: { readonly [name: string]: unknown }): boolean {
+  const parts = Array.isArray(item.content) ? (item.content as unknown[]) : [];
+  return [item, ...parts].some(
+    (part) => typeof part === "object" && part !== null && "type" in part && REFUSED_PARTS.has(String(part.type)),
+  );
+}
+
+/** The new input alone; what came before adds what it was counted as. */
+export function newInputTokens({ input, instructions }: ResponseRequest, bodyBytes: number): number {
+  const items: MessageWeight[] =
+    typeof input === "string"
+      ? [{ texts: [input], images: 0 }]
+      : input.map((item) => ({ texts: textsOf(item), images: 0 }));
+  return promptTokens(items, instructions ? [instructions] : [], bodyBytes);
+}
+
+/** Every text in an item, however it is nested. */
+function textsOf(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(textsOf);
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) => {
+    if (typeof inner === "string") return ["text", "content", "output", "arguments"].includes(name) ? [inner] : [];
+    return textsOf(inner);
+  });
+}
