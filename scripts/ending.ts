@@ -25,6 +25,7 @@ export function endWith(): Running {
     void Promise.race([stopped, patience]).then(() => process.exit(code));
   };
   for (const signal of SIGNALS) process.on(signal, () => end(0));
+  // package.json runs this script by `exec`, so the parent is npm itself and no shell between.
   if (process.env.npm_lifecycle_event) watchParent(() => end(0));
   return { onEnd: (stop) => void stops.push(stop), end };
 }

@@ -22,13 +22,18 @@ export interface State {
   keep(name: string, value: string): void;
 }
 
+/** Holds the id of the process that uses this directory. */
+const STARTER = "start";
+
 export function openState(dir: string): State {
   const secrets = join(dir, "secrets");
   const runDir = join(dir, "run");
+  expectUnused(dir, runDir);
   try {
     mkdirSync(secrets, { recursive: true, mode: 0o700 });
     rmSync(runDir, { recursive: true, force: true });
     mkdirSync(runDir, { recursive: true });
+    writeFileSync(join(runDir, STARTER), `${process.pid}\n`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new SettingError(`STATE_DIR: ${dir} cannot be written (${code}). Set STATE_DIR to a directory of your own.`);
@@ -48,6 +53,21 @@ export function openState(dir: string): State {
       return made;
     },
   };
+}
+
+/** Two gateways on the same storage would each believe that it alone writes it. */
+function expectUnused(dir: string, runDir: string): void {
+  const pid = Number(readIfThere(join(runDir, STARTER)));
+  if (!pid || pid === process.pid) return;
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return;
+  }
+  // An id is used again after a while; where the system tells what runs under it, look.
+  const command = readIfThere(`/proc/${pid}/cmdline`);
+  if (command !== undefined && !command.includes("start.ts")) return;
+  throw new SettingError(`STATE_DIR: ${dir} is in use by process ${pid}. End that one, or set STATE_DIR to another.`);
 }
 
 /** 32 random bytes in base64: what `MASTER_KEY` and `KEY_PEPPER` must be. */
