@@ -3,7 +3,7 @@
  *
  * Documented fields are held to their ranges; unknown ones pass with the value they had.
  */
-import { z } from "zod";
+import * as z from "zod";
 import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";

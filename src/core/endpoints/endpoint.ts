@@ -4,7 +4,7 @@
  * `endpoint()` checks an entry against its own schema's type and then erases that type: what comes out of `parse` is a
  * plain `Call`, so nothing after it knows which endpoint it serves. Adding an endpoint is adding an entry.
  */
-import type { z } from "zod";
+import type * as z from "zod";
 import type { RetryClass } from "../failure.ts";
 import type { Bound } from "../hold.ts";
 import type { AnswerReader, Meter, Sent } from "../meters/meter.ts";
