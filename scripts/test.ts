@@ -1,0 +1,108 @@
+/**
+ * `npm test`: types and lint side by side, then the tests inside the process and inside workerd, then those against the
+ * real processes, which want the machine for themselves. Ends with `N passed, N failed`; a failed check of types or lint
+ * counts as one failed. Arguments go to vitest: `npm test -- chat` runs the files whose path has `chat` in it.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+interface Count {
+  readonly what: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly seconds: number;
+}
+
+const root = join(import.meta.dirname, "..");
+const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> };
+const reports = mkdtempSync(join(tmpdir(), "tollgate-test-"));
+const running = new Set<ChildProcess>();
+const filters = process.argv.slice(2);
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop(signal));
+process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
+
+const checks = filters.length > 0 ? [] : await Promise.all([check("typecheck"), check("lint")]);
+const counts = [...checks, await vitest("tests", ["core", "worker", "sandbox"]), await vitest("e2e", ["e2e"])];
+report(counts);
+process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
+
+/** A script of package.json that passes or fails whole; its words are shown only where it fails. */
+async function check(name: "typecheck" | "lint"): Promise<Count> {
+  const started = Date.now();
+  let output = "";
+  const child = launch("sh", ["-c", scripts[name] ?? "false"], "pipe");
+  child.stdout?.on("data", (chunk) => (output += chunk));
+  child.stderr?.on("data", (chunk) => (output += chunk));
+  const code = await ended(child);
+  if (code !== 0) process.stdout.write(`\n${name}:\n${output}\n`);
+  return { what: name, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, seconds: since(started) };
+}
+
+async function vitest(what: string, projects: string[]): Promise<Count> {
+  const started = Date.now();
+  const file = join(reports, `${what}.json`);
+  const code = await ended(
+    launch(
+      "vitest",
+      [
+        "run",
+        ...projects.flatMap((project) => ["--project", project]),
+        "--reporter=default",
+        "--reporter=json",
+        `--outputFile.json=${file}`,
+        "--passWithNoTests",
+        ...filters,
+      ],
+      "inherit",
+    ),
+  );
+  const { passed, failed } = read(file);
+  // A run can fail without a failed test: a file that does not load, an error after the last test.
+  return { what, passed, failed: code !== 0 && failed === 0 ? 1 : failed, seconds: since(started) };
+}
+
+function read(file: string): { passed: number; failed: number } {
+  try {
+    const json = JSON.parse(readFileSync(file, "utf8")) as { numPassedTests: number; numFailedTests: number };
+    return { passed: json.numPassedTests, failed: json.numFailedTests };
+  } catch {
+    return { passed: 0, failed: 0 };
+  }
+}
+
+function launch(command: string, args: string[], stdio: "pipe" | "inherit"): ChildProcess {
+  const bin = join(root, "node_modules/.bin");
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, WRANGLER_SEND_METRICS: "false" };
+  const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", stdio, stdio] });
+  running.add(child);
+  return child;
+}
+
+function ended(child: ChildProcess): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  child.once("error", () => resolve(1));
+  child.once("close", (code) => resolve(code ?? 1));
+  return promise.finally(() => running.delete(child));
+}
+
+function stop(signal: NodeJS.Signals): void {
+  for (const child of running) child.kill(signal);
+  process.stdout.write(`\nstopped by ${signal}\n`);
+  process.exit(130);
+}
+
+function report(all: readonly Count[]): void {
+  const sum = (side: "passed" | "failed") => all.reduce((total, count) => total + count[side], 0);
+  const lines = all.map(
+    ({ what, passed, failed, seconds }) =>
+      `${what.padEnd(10)} ${String(passed).padStart(5)} passed ${String(failed).padStart(4)} failed ${seconds.toFixed(1).padStart(7)} s`,
+  );
+  process.stdout.write(`\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`);
+}
+
+function since(startedMs: number): number {
+  return (Date.now() - startedMs) / 1000;
+}
