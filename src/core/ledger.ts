@@ -44,7 +44,7 @@ export function splitCharge(
   heldNanoUsd: number,
 ): { chargedNanoUsd: number; overrunNanoUsd: number } {
   const chargedNanoUsd = Math.min(actualNanoUsd, heldNanoUsd);
-  return { chargedNanoUsd, overrunNanoUsd: Math.min(actualNanoUsd - chargedNanoUsd, MAX_NANO_USD) };
+  return { chargedNanoUsd, overrunNanoUsd: actualNanoUsd - chargedNanoUsd };
 }
 
 /**

@@ -34,7 +34,7 @@ export function parseUsd(value: string | number): ParsedAmount {
   return { ok: true, nanoUsd: sign && amount !== 0 ? -amount : amount };
 }
 
-/** USD as a JSON number: the shortest decimal that reads back as the same nano-USD. */
+/** USD as a JSON number: a decimal that reads back as the same nano-USD below 2^23 USD (8.3 million), else to 2 nano-USD. */
 export const toUsd = (nanoUsd: number): number => nanoUsd / NANO_PER_USD;
 
 /** USD as exact decimal text, for messages and CSV. */

@@ -5,6 +5,7 @@
 import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/hold.ts";
 import type { CallId } from "../../core/ids.ts";
 import { splitCharge } from "../../core/ledger.ts";
+import { MAX_NANO_USD } from "../../core/money.ts";
 import { costOf } from "../../core/prices.ts";
 import { countedTokens } from "../../core/usage.ts";
 import type { Books } from "./books.ts";
@@ -22,7 +23,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   const hold = books.holds.find(settlement.callId);
   if (!hold) return UNKNOWN;
   const { usage } = settlement.reading;
-  const actualNanoUsd = costOf(usage, hold.prices);
+  const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   if (hold.state !== "open") {
     if (hold.state === "expired") books.operatorBook.correctLoss(hold.callId, actualNanoUsd);
     return recorded(hold.state, hold);
@@ -56,14 +57,20 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   return { state: "settled", chargedNanoUsd };
 }
 
-/** No charge and no entry; the request stays counted, its tokens do not. After expiry: nothing was lost after all. */
+/**
+ * No charge and no entry; the request stays counted, its tokens do not. Where an upstream may have done the work, the
+ * operator's book gets the held amount as the most that was lost. After expiry: not executed means nothing was lost.
+ */
 export function release(books: Books, released: Release, nowMs: number): HoldEnd {
   const hold = books.holds.find(released.callId);
   if (!hold) return UNKNOWN;
+  const notExecuted = released.executed === "no";
   if (hold.state !== "open") {
-    if (hold.state === "expired") books.operatorBook.correctLoss(hold.callId, 0);
+    if (hold.state === "expired" && notExecuted) books.operatorBook.correctLoss(hold.callId, 0);
     return recorded(hold.state, hold);
   }
+  const lossNanoUsd = notExecuted ? 0 : hold.amountNanoUsd;
+  if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
   books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
   books.outbox.add({
     ...eventOf(books, hold, nowMs),
@@ -73,6 +80,7 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
     outcome: "failed",
     reason: released.reason,
     status: released.status,
+    lossNanoUsd,
     latencyMs: released.latencyMs,
   });
   return { state: "released", chargedNanoUsd: 0 };

@@ -1,0 +1,127 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { creditRefusal, floorOf, type Money, mayCredit, moneyRoom, splitCharge } from "../../src/core/ledger.ts";
+import { MAX_NANO_USD } from "../../src/core/money.ts";
+import { LEDGER_SCENARIOS, type LedgerDriver, runLedgerScenario } from "../support/ledger-scenarios.ts";
+
+/** The smallest ledger that the rules make: sums and a map of holds. */
+class RuleLedger implements LedgerDriver {
+  #money = { balanceNanoUsd: 0, heldNanoUsd: 0, floorNanoUsd: 0 };
+  readonly #holds = new Map<string, { amount: number; state: string; charged: number }>();
+  #overrun = 0;
+  readonly #losses = new Map<string, { amount: number; estimated: boolean }>();
+
+  async credit(amount: number) {
+    if (!mayCredit(this.#money, amount > 0 ? "top_up" : "correction", amount)) return "out_of_range";
+    this.#money.balanceNanoUsd += amount;
+    return "booked";
+  }
+
+  async hold(id: string, amount: number) {
+    const refusal = creditRefusal(this.#money, amount);
+    if (refusal) return refusal.kind;
+    this.#holds.set(id, { amount, state: "open", charged: 0 });
+    this.#money.heldNanoUsd += amount;
+    return "ok";
+  }
+
+  async settle(id: string, actual: number) {
+    return this.#end(id, "settled", actual);
+  }
+
+  async release(id: string) {
+    return this.#end(id, "released", 0);
+  }
+
+  async expire() {
+    for (const [id, hold] of this.#holds) {
+      if (hold.state !== "open") continue;
+      this.#end(id, "expired", 0);
+      this.#losses.set(id, { amount: hold.amount, estimated: true });
+    }
+  }
+
+  async floor(amount: number) {
+    this.#money.floorNanoUsd = amount;
+  }
+
+  async state() {
+    const loss = [...this.#losses.values()].reduce((sum, each) => sum + each.amount, 0);
+    return { balance: this.#money.balanceNanoUsd, held: this.#money.heldNanoUsd, overrun: this.#overrun, loss };
+  }
+
+  #end(id: string, state: string, actual: number) {
+    const hold = this.#holds.get(id);
+    if (!hold) return { state: "unknown", charged: 0 };
+    const loss = this.#losses.get(id);
+    if (loss?.estimated) this.#losses.set(id, { amount: actual, estimated: false });
+    if (hold.state === "open") {
+      const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actual, hold.amount);
+      this.#money.balanceNanoUsd -= chargedNanoUsd;
+      this.#money.heldNanoUsd -= hold.amount;
+      this.#overrun += overrunNanoUsd;
+      Object.assign(hold, { state, charged: chargedNanoUsd });
+    }
+    return { state: hold.state, charged: hold.charged };
+  }
+}
+
+describe("the ledger's rules", () => {
+  it.each(Object.entries(LEDGER_SCENARIOS))("%s", (_, text) => runLedgerScenario(text, new RuleLedger()));
+});
+
+const money = fc.record({
+  balanceNanoUsd: fc.integer({ min: -MAX_NANO_USD, max: MAX_NANO_USD }),
+  heldNanoUsd: fc.integer({ min: 0, max: MAX_NANO_USD }),
+  floorNanoUsd: fc.integer({ min: -MAX_NANO_USD, max: 0 }),
+});
+const amount = fc.integer({ min: 1, max: MAX_NANO_USD });
+
+describe("room", () => {
+  it("what is admitted leaves the balance less holds at the floor or above; what is not would not", () => {
+    fc.assert(
+      fc.property(money, amount, (now, more) => {
+        const after: Money = { ...now, heldNanoUsd: now.heldNanoUsd + more };
+        expect(creditRefusal(now, more) === undefined).toBe(moneyRoom(after) >= 0);
+      }),
+    );
+  });
+
+  it("whatever a call came to, tenant and operator together pay exactly that, the tenant at most the hold", () => {
+    fc.assert(
+      fc.property(amount, amount, (actual, held) => {
+        const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actual, held);
+        expect(chargedNanoUsd + overrunNanoUsd).toBe(actual);
+        expect(chargedNanoUsd).toBeLessThanOrEqual(held);
+        expect(overrunNanoUsd).toBeGreaterThanOrEqual(0);
+      }),
+    );
+  });
+
+  it("the floor is zero, or the credit limit of who pays monthly, and never beyond what is stored exactly", () => {
+    expect(floorOf({ billsMonthly: false, creditLimitNanoUsd: 5 })).toBe(0);
+    expect(floorOf({ billsMonthly: true, creditLimitNanoUsd: 5 })).toBe(-5);
+    expect(floorOf({ billsMonthly: true, creditLimitNanoUsd: Number.MAX_SAFE_INTEGER })).toBe(-MAX_NANO_USD);
+  });
+});
+
+describe("credits", () => {
+  const empty: Money = { balanceNanoUsd: 0, heldNanoUsd: 0, floorNanoUsd: 0 };
+
+  it("keep the balance within what is stored exactly", () => {
+    expect(mayCredit(empty, "top_up", MAX_NANO_USD)).toBe(true);
+    expect(mayCredit({ ...empty, balanceNanoUsd: 1 }, "top_up", MAX_NANO_USD)).toBe(false);
+    expect(mayCredit({ ...empty, floorNanoUsd: -MAX_NANO_USD }, "correction", -MAX_NANO_USD)).toBe(true);
+    expect(mayCredit({ ...empty, floorNanoUsd: -MAX_NANO_USD, balanceNanoUsd: -1 }, "refund", -MAX_NANO_USD)).toBe(
+      false,
+    );
+    for (const odd of [0.5, Number.NaN, Number.POSITIVE_INFINITY])
+      expect(mayCredit(empty, "correction", odd)).toBe(false);
+  });
+
+  it("add, where they are top-ups", () => {
+    expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "top_up", -5)).toBe(false);
+    expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "top_up", 0)).toBe(false);
+    expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "refund", -5)).toBe(true);
+  });
+});
