@@ -1,0 +1,130 @@
+/**
+ * The real thing: `scripts/start.ts` as a process of its own, on free ports and a state directory of its own, as a
+ * newcomer would run it.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { eventually } from "./eventually.ts";
+import { freePorts } from "./ports.ts";
+
+export const ADMIN_TOKEN = "e2e-admin-token-0123456789abcdef";
+
+export interface StartOptions {
+  /** Variables for the process, e.g. `HOLD_TTL_MS`. */
+  readonly env?: Record<string, string>;
+  readonly stateDir?: string;
+}
+
+const root = join(import.meta.dirname, "../..");
+const READY_WITHIN_MS = 40_000;
+
+export class TollgateProcess {
+  readonly url: string;
+  readonly sandboxUrl: string;
+  readonly stateDir: string;
+  readonly #env: Record<string, string>;
+  #child: ChildProcess | undefined;
+  #output = "";
+
+  private constructor(port: number, sandboxPort: number, options: StartOptions) {
+    this.url = `http://localhost:${port}`;
+    this.sandboxUrl = `http://localhost:${sandboxPort}`;
+    this.stateDir = options.stateDir ?? mkdtempSync(join(tmpdir(), "tollgate-e2e-"));
+    this.#env = {
+      ADMIN_TOKEN,
+      ...options.env,
+      PORT: String(port),
+      SANDBOX_PORT: String(sandboxPort),
+      STATE_DIR: this.stateDir,
+    };
+  }
+
+  static async start(options: StartOptions = {}): Promise<TollgateProcess> {
+    const [port = 0, sandboxPort = 0] = await freePorts(2);
+    const process = new TollgateProcess(port, sandboxPort, options);
+    await process.launch();
+    return process;
+  }
+
+  /** Everything it printed since it was first launched. */
+  get output(): string {
+    return this.#output;
+  }
+
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error("not running");
+    return this.#child.pid;
+  }
+
+  async launch(): Promise<void> {
+    const from = this.#output.length;
+    const child = spawn(process.execPath, ["scripts/start.ts"], {
+      cwd: root,
+      // As under npm: it ends with whoever started it.
+      env: { ...process.env, npm_lifecycle_event: "start", ...this.#env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    child.stdout?.on("data", (chunk) => (this.#output += chunk));
+    child.stderr?.on("data", (chunk) => (this.#output += chunk));
+    const ready = () => {
+      if (child.exitCode !== null) return true;
+      return this.#output.slice(from).includes(`\nready ${this.url}\n`);
+    };
+    await eventually("the ready line", ready, { withinMs: READY_WITHIN_MS });
+    if (child.exitCode !== null) {
+      throw new Error(`start ended with ${child.exitCode}:\n${this.#output.slice(from)}`);
+    }
+  }
+
+  /** As Ctrl-C does; resolves when the process is gone. */
+  async end(signal: NodeJS.Signals = "SIGINT"): Promise<number | null> {
+    const child = this.#child;
+    if (!child || child.exitCode !== null) return child?.exitCode ?? null;
+    const { promise, resolve } = Promise.withResolvers<number | null>();
+    child.once("exit", (code) => resolve(code));
+    child.kill(signal);
+    return promise;
+  }
+
+  async restart(): Promise<void> {
+    await this.end();
+    await this.launch();
+  }
+
+  /** Ends it and removes its state. */
+  async stop(): Promise<void> {
+    await this.end();
+    rmSync(this.stateDir, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  /** The process id of a Worker's workerd. */
+  workerdPid(worker: "gateway" | "sandbox" = "gateway"): number {
+    return Number(readFileSync(join(this.stateDir, "run", `${worker}.pid`), "utf8"));
+  }
+
+  /** Kills a Worker's workerd as a crash would, and waits until it serves again. */
+  async kill9Workerd(worker: "gateway" | "sandbox" = "gateway"): Promise<void> {
+    const pid = this.workerdPid(worker);
+    process.kill(pid, "SIGKILL");
+    const url = worker === "gateway" ? this.url : this.sandboxUrl;
+    await eventually(`${worker} serves again`, async () => {
+      if (this.workerdPid(worker) === pid) return false;
+      const response = await fetch(url);
+      await response.arrayBuffer();
+      return true;
+    });
+  }
+}
+
+/** Whether a process is there. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,64 @@
+/** The sandbox's own calls: faults, the log of what was executed, the clock. */
+
+export interface Execution {
+  readonly id: number;
+  readonly ended_ms: number | null;
+  readonly path: string;
+  readonly model: string | null;
+  readonly region: string | null;
+  readonly request_id: string | null;
+  readonly status: number | null;
+  readonly executed: boolean;
+  readonly answered: boolean;
+  readonly bytes_sent: number;
+  readonly frames_sent: number;
+  readonly closed_early: boolean;
+  readonly usage: { readonly input_tokens?: number; readonly output_tokens?: number } | null;
+}
+
+export class Sandbox {
+  readonly url: string;
+
+  constructor(url: string) {
+    this.url = url;
+  }
+
+  /** Every call of this model meets it, or as many as `times` says. */
+  async fault(model: string, fault: Record<string, unknown>): Promise<void> {
+    await this.#call("POST", "/faults", { match: { model }, ...fault });
+  }
+
+  async addInstance(instanceId: number, name: string, regions = ["us-east-1", "eu-west-1"]): Promise<void> {
+    const pods = regions.map((region) => ({ region, healthy: true }));
+    await this.#call("POST", "/instances", { instance_id: instanceId, name, account: "operator", pods });
+  }
+
+  async advance(ms: number): Promise<void> {
+    await this.#call("POST", "/clock", { advance_ms: ms });
+  }
+
+  /** What was executed of these models, oldest first. */
+  async executions(...models: string[]): Promise<Execution[]> {
+    return (await this.#log("executions")).filter(({ model }) => model !== null && models.includes(model));
+  }
+
+  /** Every call that came in for these models, refused ones too. */
+  async calls(...models: string[]): Promise<Execution[]> {
+    return (await this.#log("calls")).filter(({ model }) => model !== null && models.includes(model));
+  }
+
+  async #log(which: "executions" | "calls"): Promise<Execution[]> {
+    const { data } = await this.#call<{ data: Execution[] }>("GET", `/${which}`);
+    return data;
+  }
+
+  async #call<Body>(method: string, path: string, body?: unknown): Promise<Body> {
+    const response = await fetch(`${this.url}/_sandbox${path}`, {
+      method,
+      headers: { "content-type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
+    return (await response.json()) as Body;
+  }
+}
