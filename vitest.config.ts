@@ -32,6 +32,7 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
+          globalSetup: ["test/support/shared.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },

@@ -3,7 +3,7 @@
  * newcomer would run it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
@@ -24,6 +24,8 @@ export class TollgateProcess {
   readonly url: string;
   readonly sandboxUrl: string;
   readonly stateDir: string;
+  /** All that it prints, from the first launch on. */
+  readonly logFile: string;
   readonly #env: Record<string, string>;
   #child: ChildProcess | undefined;
   #output = "";
@@ -32,6 +34,7 @@ export class TollgateProcess {
     this.url = `http://localhost:${port}`;
     this.sandboxUrl = `http://localhost:${sandboxPort}`;
     this.stateDir = options.stateDir ?? mkdtempSync(join(tmpdir(), "tollgate-e2e-"));
+    this.logFile = `${this.stateDir}.log`;
     this.#env = {
       ADMIN_TOKEN,
       ...options.env,
@@ -67,8 +70,12 @@ export class TollgateProcess {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child = child;
-    child.stdout?.on("data", (chunk) => (this.#output += chunk));
-    child.stderr?.on("data", (chunk) => (this.#output += chunk));
+    const keep = (chunk: Buffer) => {
+      this.#output += chunk;
+      appendFileSync(this.logFile, chunk);
+    };
+    child.stdout?.on("data", keep);
+    child.stderr?.on("data", keep);
     const ready = () => {
       if (child.exitCode !== null) return true;
       return this.#output.slice(from).includes(`\nready ${this.url}\n`);
@@ -98,6 +105,7 @@ export class TollgateProcess {
   async stop(): Promise<void> {
     await this.end();
     rmSync(this.stateDir, { recursive: true, force: true, maxRetries: 5 });
+    rmSync(this.logFile, { force: true });
   }
 
   /** The process id of a Worker's workerd. */

@@ -9,6 +9,7 @@ export interface SharedTollgate {
   readonly url: string;
   readonly sandboxUrl: string;
   readonly stateDir: string;
+  readonly logFile: string;
 }
 declare module "vitest" {
   export interface ProvidedContext {
@@ -18,6 +19,7 @@ declare module "vitest" {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const shared = await TollgateProcess.start();
-  project.provide("tollgate", { url: shared.url, sandboxUrl: shared.sandboxUrl, stateDir: shared.stateDir });
+  const { url, sandboxUrl, stateDir, logFile } = shared;
+  project.provide("tollgate", { url, sandboxUrl, stateDir, logFile });
   return () => shared.stop();
 }
