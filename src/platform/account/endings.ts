@@ -18,7 +18,10 @@ const EXPIRE_AT_ONCE = 500;
 
 const UNKNOWN: HoldEnd = { state: "unknown", chargedNanoUsd: 0 };
 
-/** Charges min(actual, held). After expiry the tenant pays nothing: the operator's loss gets its true figure. */
+/**
+ * Charges min(actual, held). After expiry the tenant pays nothing: the operator's loss gets its true figure. A hold whose
+ * time is over but that nothing has expired yet is still open: its money is still set aside, so it is charged.
+ */
 export function settle(books: Books, settlement: Settlement, nowMs: number): HoldEnd {
   const hold = books.holds.find(settlement.callId);
   if (!hold) return UNKNOWN;
