@@ -4,6 +4,7 @@
  */
 import type { Instance, ModelKind } from "./catalog.ts";
 import type { ServiceStub } from "./env.ts";
+import type { MetFaults } from "./faults.ts";
 import type { ErrorShape, Outcome, Refusal } from "./refusal.ts";
 import type { Usage } from "./usage.ts";
 
@@ -29,6 +30,8 @@ export interface Site {
   /** The address at which the sandbox was called, for links to results. */
   readonly origin: string;
   readonly service: ServiceStub;
+  /** The faults that the call met, for those that an endpoint itself must play. */
+  readonly met: MetFaults;
   /** What the service knows of the thing that the call is about, as JSON. */
   readonly stored: string | null;
   /** The custom instance that is called by its id. */

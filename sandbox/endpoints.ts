@@ -10,6 +10,7 @@ import { getModel, listModels } from "./models.ts";
 import { cancelResponse, createResponse, getResponse } from "./responses/responses.ts";
 import { embeddings } from "./retrieval/embeddings.ts";
 import { rerank } from "./retrieval/rerank.ts";
+import { videoGenerations, videoJob, videoPricing, videoQuote } from "./video/video.ts";
 
 export const ENDPOINTS: readonly Endpoint[] = [
   chatCompletions,
@@ -24,6 +25,10 @@ export const ENDPOINTS: readonly Endpoint[] = [
   transcriptions,
   embeddings,
   rerank,
+  videoGenerations,
+  videoJob,
+  videoQuote,
+  videoPricing,
   customProxy,
   listModels,
   getModel,

@@ -6,6 +6,8 @@ export interface SandboxEnv {
   /** JSON: account by API key. */
   readonly SANDBOX_KEYS?: string;
   readonly SANDBOX_FRAME_DELAY_MS?: string;
+  /** Video submissions that an account may make in 60 s. */
+  readonly SANDBOX_VIDEO_SUBMISSIONS?: string;
 }
 
 /** The one object that holds all state of the service. */
@@ -24,3 +26,5 @@ export function accountOf(env: SandboxEnv, authorization: string | null): string
 }
 
 export const frameDelayMs = (env: SandboxEnv): number => Number(env.SANDBOX_FRAME_DELAY_MS ?? "1");
+
+export const videoSubmissions = (env: SandboxEnv): number => Number(env.SANDBOX_VIDEO_SUBMISSIONS ?? "10");

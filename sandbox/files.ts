@@ -7,8 +7,9 @@ import type { Site } from "./endpoint.ts";
 import { type SandboxEnv, serviceOf } from "./env.ts";
 import { png } from "./images/png.ts";
 import { refusalBody } from "./refusal.ts";
+import { mp4 } from "./video/mp4.ts";
 
-type FileName = "image.png";
+type FileName = "image.png" | "video.mp4";
 
 /** The address of a file that is made of these numbers, good for so long from now. */
 export function fileLink(
@@ -22,7 +23,8 @@ export function fileLink(
   return `${origin}/files/${name}?${query}`;
 }
 
-const LARGEST_SIDE = 4_096;
+const LARGEST_SIDE = 4_400;
+const LONGEST_SECONDS = 15;
 
 export const files = new Hono<{ Bindings: SandboxEnv }>();
 
@@ -31,10 +33,16 @@ files.get("/:name", async (c) => {
   const message = "The link has expired or never was.";
   const gone = () => c.json(refusalBody({ status: 404, code: "not_found", message, param: null }, "openai"), 404);
   if (!(fact("expires") > (await serviceOf(c.env).now()))) return gone();
-  if (c.req.param("name") === "image.png") {
-    const [width, height] = [fact("width"), fact("height")];
-    if (!(width >= 1 && height >= 1 && width <= LARGEST_SIDE && height <= LARGEST_SIDE)) return gone();
-    return c.body(await png(width, height, fact("seed")), 200, { "content-type": "image/png" });
+  const [width, height] = [fact("width"), fact("height")];
+  if (!(width >= 1 && height >= 1 && width <= LARGEST_SIDE && height <= LARGEST_SIDE)) return gone();
+  switch (c.req.param("name") as FileName) {
+    case "image.png":
+      return c.body(await png(width, height, fact("seed")), 200, { "content-type": "image/png" });
+    case "video.mp4": {
+      const seconds = Math.min(Math.max(1, fact("seconds")), LONGEST_SECONDS);
+      return c.body(mp4(width, height, seconds), 200, { "content-type": "video/mp4" });
+    }
+    default:
+      return gone();
   }
-  return gone();
 });

@@ -25,12 +25,21 @@ function asStatus(fault: MetFaults["status"], errors: ErrorShape, headers: Heade
     return new Response(fault.body, { status, headers: { "content-type": "text/plain", ...all } });
   }
   const body =
-    fault?.body ?? refusalBody({ status, code: codeOf(status), message: `Fault ${status}.`, param: null }, errors);
+    fault?.body ??
+    refusalBody({ status, code: codeOf(status, errors), message: `Fault ${status}.`, param: null }, errors);
   return Response.json(body, { status, headers: all });
 }
 
+const VIDEO_CODES_BY_STATUS: Readonly<Record<number, string>> = {
+  429: "capacity_exceeded",
+  502: "internal_error",
+  503: "model_unavailable",
+  504: "generation_timeout",
+};
+
 /** The code that goes with a status where the fault names none. */
-function codeOf(status: number): string {
+function codeOf(status: number, errors: ErrorShape): string {
+  if (errors === "video" && VIDEO_CODES_BY_STATUS[status]) return VIDEO_CODES_BY_STATUS[status];
   if (status === 401) return "invalid_api_key";
   if (status === 402) return "insufficient_quota";
   if (status === 404) return "model_not_found";

@@ -105,12 +105,13 @@ async function run(running: Running, prepared: Prepared, received: Received): Pr
   return whole(running, answer);
 }
 
-const siteOf = ({ begun, service }: Running, prepared: Prepared, received: Received) => ({
+const siteOf = ({ begun, service, met }: Running, prepared: Prepared, received: Received) => ({
   ...begun,
   model: prepared.model ?? "",
   account: received.account,
   origin: received.url.origin,
   service,
+  met,
 });
 
 async function whole(running: Running, answer: Extract<Answer, { kind: "json" | "bytes" }>): Promise<Response> {
@@ -151,8 +152,9 @@ async function replaceAnswer(running: Running, prepared: Prepared, received: Rec
   const executed = running.executes && countsAsExecuted(met);
   const answer = executed ? await prepared.answer(siteOf(running, prepared, received)) : null;
   const response = replacement(met, request, running.errors, headers);
-  const usage = answer ? wholeUsage(answer) : null;
-  await end(running, { status: response.status, executed, answered: false, usage });
+  const worked = answer !== null && answer.kind !== "refusal";
+  const usage = worked ? wholeUsage(answer) : null;
+  await end(running, { status: response.status, executed: worked, answered: false, usage });
   return response;
 }
 

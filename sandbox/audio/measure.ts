@@ -2,6 +2,7 @@
  * How long an uploaded file really is: from its frames, packets, sample tables or bytes, never from a length that a
  * header merely claims. The format is told by the first bytes, not by the file's name.
  */
+import { measureFlac } from "./measure-flac.ts";
 import { measureIsoMedia } from "./measure-iso.ts";
 import { measureMp3 } from "./measure-mp3.ts";
 import { measureWebm } from "./measure-webm.ts";
@@ -82,12 +83,4 @@ function opusPacketMs(view: DataView, at: number): number {
   const code = toc & 3;
   const frames = code === 0 ? 1 : code < 3 ? 2 : view.getUint8(at + 1) & 0x3f;
   return frameMs * frames;
-}
-
-/** Total samples over the rate, from the stream information. */
-function measureFlac(view: DataView): number | undefined {
-  const packed = view.getUint32(18);
-  const rate = packed >>> 12;
-  const samples = (view.getUint8(21) & 0x0f) * 2 ** 32 + view.getUint32(22);
-  return rate > 0 ? (samples / rate) * 1000 : undefined;
 }

@@ -91,7 +91,7 @@ export class CallLog {
   end(id: number, nowMs: number, ending: Ending): void {
     this.#sql.exec(
       `UPDATE calls SET ended_ms = ?, status = ?, executed = ?, answered = ?, bytes_sent = ?, frames_sent = ?,
-         closed_early = ?, usage = ? WHERE id = ?`,
+         closed_early = ?, usage = coalesce(?, usage) WHERE id = ?`,
       nowMs,
       ending.status,
       ending.executed ? 1 : 0,

@@ -33,6 +33,16 @@ const MIGRATIONS: readonly string[] = [
      record TEXT NOT NULL
    ) STRICT;
    CREATE TABLE conversations (id TEXT PRIMARY KEY, last_turn_ms INTEGER NOT NULL) STRICT;`,
+  `CREATE TABLE video_jobs (
+     id TEXT PRIMARY KEY,
+     account TEXT NOT NULL,
+     created_ms INTEGER NOT NULL,
+     ends_ms INTEGER NOT NULL,
+     logged INTEGER NOT NULL DEFAULT 0,
+     record TEXT NOT NULL
+   ) STRICT;
+   CREATE INDEX video_jobs_by_account ON video_jobs (account, created_ms);
+   CREATE INDEX video_jobs_to_log ON video_jobs (ends_ms) WHERE logged = 0;`,
 ];
 
 /** Brings the tables up to date. How far they are stands in the object's key-value store. */

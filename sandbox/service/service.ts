@@ -7,14 +7,15 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Instance, ModelKind, Pod } from "../catalog.ts";
 import type { StoredRef } from "../endpoint.ts";
-import type { SandboxEnv } from "../env.ts";
+import { type SandboxEnv, videoSubmissions } from "../env.ts";
 import { countsAsExecuted, type Fault } from "../faults.ts";
 import { done, type Outcome, type Refusal, refuse } from "../refusal.ts";
 import { type Arrival, type Call, CallLog, type Ending } from "./calls.ts";
-import { Conversations, type NewResponse } from "./conversations.ts";
+import { Conversations, type KeptResponse, type NewResponse } from "./conversations.ts";
 import { FaultStore } from "./fault-store.ts";
 import { Routing } from "./routing.ts";
 import { migrate } from "./schema.ts";
+import { type VideoJob, VideoJobs } from "./video-jobs.ts";
 
 /** A call that passed validation and wants to be served. */
 export interface BeginRequest {
@@ -55,6 +56,7 @@ export class Service extends DurableObject<SandboxEnv> {
   readonly #faults: FaultStore;
   readonly #routing: Routing;
   readonly #conversations: Conversations;
+  readonly #videoJobs: VideoJobs;
   #offsetMs: number;
 
   constructor(ctx: DurableObjectState, env: SandboxEnv) {
@@ -64,6 +66,7 @@ export class Service extends DurableObject<SandboxEnv> {
     this.#faults = new FaultStore(ctx.storage.sql);
     this.#routing = new Routing(ctx.storage.sql);
     this.#conversations = new Conversations(ctx.storage.sql);
+    this.#videoJobs = new VideoJobs(ctx.storage.sql);
     this.#offsetMs = ctx.storage.kv.get<number>("clock_offset_ms") ?? 0;
   }
 
@@ -117,6 +120,7 @@ export class Service extends DurableObject<SandboxEnv> {
   }
 
   calls(afterId: number, onlyExecuted: boolean): Call[] {
+    for (const job of this.#videoJobs.takeEnded(this.now())) this.#calls.setUsage(job.callId, job.usage);
     return this.#calls.list(afterId, onlyExecuted);
   }
 
@@ -159,6 +163,11 @@ export class Service extends DurableObject<SandboxEnv> {
     return this.#conversations.cancel(id);
   }
 
+  /** Null, or how long to wait until the account may submit again (ms). */
+  addJob(job: VideoJob): number | null {
+    return this.#videoJobs.add(job, videoSubmissions(this.env));
+  }
+
   /** What is called, and the region that serves it. */
   #find(request: BeginRequest, nowMs: number): Outcome<Found> {
     const { account, kinds, pinned, arrival, stored, instanceId } = request;
@@ -168,7 +177,7 @@ export class Service extends DurableObject<SandboxEnv> {
       const [instance, region] = routed.value;
       return done({ region, instance, stored: null });
     }
-    const kept = stored && this.#conversations.read(stored.id, account, nowMs);
+    const kept = stored && this.#read(stored, account, nowMs);
     if (stored && (!kept || (pinned !== null && pinned !== kept.region))) return notKept(stored.id);
     const home = kept?.region ?? null;
     const routed =
@@ -178,7 +187,14 @@ export class Service extends DurableObject<SandboxEnv> {
     if (!routed.ok) return routed;
     return done({ region: routed.value, instance: null, stored: kept && JSON.stringify(kept) });
   }
+
+  #read({ kind, id }: StoredRef, account: string, nowMs: number): Kept | null {
+    return kind === "response" ? this.#conversations.read(id, account, nowMs) : this.#videoJobs.read(id, account);
+  }
 }
+
+/** What the pinning of a stored thing needs to know of it. */
+type Kept = KeptResponse | VideoJob;
 
 interface Found {
   readonly region: string;

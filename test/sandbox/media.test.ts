@@ -3,6 +3,7 @@ import { encodeAudio } from "../../sandbox/audio/encode.ts";
 import { measureMs } from "../../sandbox/audio/measure.ts";
 import { ascii, bigEndian, concat } from "../../sandbox/bytes.ts";
 import { advance, BASE, call, json, post, rowOf } from "./client.ts";
+import { SILENCE } from "./silence.ts";
 
 const bytesOf = async (answer: Promise<Response> | Response) => new Uint8Array(await (await answer).arrayBuffer());
 const unbase64 = (text: string) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
@@ -185,6 +186,12 @@ test("lengths come from what is there, not from what a header claims", () => {
   expect(measureMs(audio("opus", 1_000))).toBe(1_000);
   expect(measureMs(m4a({ claimed: 1, real: 60 }))).toBe(60_000);
   expect(measureMs(new Uint8Array(3))).toBe(undefined);
+});
+
+test.each(Object.entries(SILENCE))("the %s of a common encoder is measured within its padding", (_, base64) => {
+  const ms = measureMs(unbase64(base64)) ?? 0;
+  expect(ms).toBeGreaterThanOrEqual(3_000);
+  expect(ms).toBeLessThan(3_150);
 });
 
 /** An m4a's boxes without its sound: the header claims one length, the sample table has another (seconds). */
