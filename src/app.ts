@@ -37,7 +37,9 @@ export function createApp(): Hono<AppBindings> {
   // Keys travel in headers, never in cookies, so any origin may call.
   app.use("/v1/*", cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 }));
   for (const endpoint of ENDPOINTS) {
-    app.on(endpoint.method, endpoint.path, (context) => serve(context.req.raw, endpoint, context.env.ports));
+    app.on(endpoint.method, endpoint.path.replace(/\{(\w+)\}/g, ":$1"), (context) =>
+      serve(context.req.raw, endpoint, context.req.param(), context.env.ports),
+    );
   }
   app.get("/v1/models", (context) => serveModels(context.req.raw, null, context.env.ports));
   app.get("/v1/models/:model{.+}", (context) =>

@@ -5,6 +5,7 @@
  * executed or the call failed: costs nothing) or expired (nobody ended it in time). All types here cross RPC as values.
  */
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "./ids.ts";
+import type { Owned, OwnedRef } from "./owned.ts";
 import type { ModelRow } from "./prices.ts";
 import type { LimitLevel, Refusal } from "./refusal.ts";
 import type { Reading, Usage } from "./usage.ts";
@@ -44,10 +45,15 @@ export interface AdmitRequest {
   /** The price book row that holds for this call; the account's plan is applied to it by the object. */
   readonly row: ModelRow;
   readonly bound: Bound;
+  /** Ids that the call names: each must be the account's. A conversation's tokens are added to the bound. */
+  readonly owned: readonly OwnedRef[];
   readonly startedAtMs: number;
 }
 
-export type Admission = { ok: true; hold: Hold; rates: Rates } | { ok: false; refusal: Refusal; rates?: Rates };
+/** `owned`: what is known of the ids named, in their order. */
+export type Admission =
+  | { ok: true; hold: Hold; rates: Rates; owned: readonly Owned[] }
+  | { ok: false; refusal: Refusal; rates?: Rates };
 
 /** What the pipeline needs to know of the hold it was given. */
 export interface Hold {
@@ -124,6 +130,7 @@ export type Permission =
       accountId: AccountId;
       models: readonly string[] | null;
       rates: Rates;
+      owned: readonly Owned[];
     }
   | { ok: false; refusal: Refusal };
 

@@ -15,7 +15,7 @@ export type Refusal =
   /** The key is live but was not made for this surface. */
   | { kind: "scope_missing"; scope: "inference" | "compute" }
   /** A model id `<name>:<integer>` that is not this account's: unknown ones get the same answer. */
-  | { kind: "not_your_instance"; model: string }
+  | { kind: "not_your_instance" }
   | { kind: "invalid_request"; message: string; param: string | null; code?: string }
   | { kind: "too_large"; limitBytes: number }
   | { kind: "wrong_content_type"; expected: string }
@@ -24,7 +24,7 @@ export type Refusal =
   | { kind: "model_not_priced"; model: string }
   | { kind: "model_not_allowed"; model: string }
   /** An id of a kind the service hands out that this account does not own, or no longer. */
-  | { kind: "id_not_found"; what: string; id: string }
+  | { kind: "id_not_found"; what: string }
   | {
       kind: "rate_limit";
       level: LimitLevel;
@@ -120,10 +120,10 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
       null,
       "insufficient_scope",
     ),
-  not_your_instance: (refusal) =>
+  not_your_instance: () =>
     invalid(
       401,
-      `The API key does not belong to the account that owns \`${refusal.model}\`. Use a key of that account and check the instance id.`,
+      "This API key does not belong to an account that owns this instance. Check the instance id, or use a key of its account.",
       "model",
       "invalid_api_key",
     ),
@@ -162,8 +162,14 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
       "model",
       "model_not_allowed",
     ),
+  // No word of the id: somebody else's is answered as an unknown one is.
   id_not_found: (refusal) =>
-    invalid(404, `No ${refusal.what} with id '${refusal.id}' is available.`, null, "not_found"),
+    invalid(
+      404,
+      `No ${refusal.what} with this id is available. Check the id; responses are kept for 24 hours after the last turn.`,
+      null,
+      "not_found",
+    ),
   rate_limit: (refusal) => ({
     status: 429,
     message:

@@ -2,6 +2,7 @@
  * The operator's routing tables as plain data, and the resolution of a model name over them.
  */
 import type { AccountId } from "./ids.ts";
+import type { Owned } from "./owned.ts";
 import { MODEL_KINDS, type ModelKind, type ModelRow } from "./prices.ts";
 import type { Refusal } from "./refusal.ts";
 
@@ -82,6 +83,11 @@ export interface Route {
   readonly ownInstance: boolean;
 }
 
+/** The one target where an id of the service lives: later calls on it go nowhere else. */
+export const pinnedTo = (owned: Pick<Owned, "upstream" | "targetModel">): readonly Target[] => [
+  { upstream: owned.upstream, model: owned.targetModel, priority: 0, weight: 1 },
+];
+
 /** `missing`: a name the snapshot lacks; look it up in the books before this refusal is answered. */
 export type Resolution = { ok: true; route: Route } | { ok: false; refusal: Refusal; missing: boolean };
 
@@ -103,35 +109,40 @@ function own<T>(record: Readonly<Record<string, T>>, name: string): T | undefine
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }
 
+/** What an endpoint serves. */
+export interface Serves {
+  readonly kinds: readonly ModelKind[];
+  /** Whether user instances may be called there. */
+  readonly instances: boolean;
+}
+
 /**
  * Resolves a called name in the design's order: the account's own alias, an alias, `<name>:<integer>` (always an
- * instance), a model row with an upstream. `kinds` are what the endpoint serves.
+ * instance), a model row with an upstream.
  */
 export function resolveModel(
   routing: RoutingSnapshot,
   account: AccountId,
   model: string,
-  kinds: readonly ModelKind[],
+  serves: Serves,
   nowMs: number,
 ): Resolution {
   const alias = own(routing.aliases, aliasKey(account, model)) ?? own(routing.aliases, aliasKey(null, model));
-  if (alias) return resolveAlias(routing, alias, kinds, nowMs);
+  if (alias) return resolveAlias(routing, alias, serves, nowMs);
   const instance = parseInstanceModel(model);
-  if (instance) return resolveInstance(routing, account, model, instance, kinds, nowMs);
+  if (instance) return resolveInstance(routing, account, model, instance, serves, nowMs);
   const row = rowOf(routing, model, nowMs);
   if (!row?.upstream) return { ok: false, missing: true, refusal: { kind: "model_not_found", model } };
-  return priced(model, null, [{ upstream: row.upstream, model, priority: 0, weight: 1 }], row, kinds);
+  return priced(model, null, [{ upstream: row.upstream, model, priority: 0, weight: 1 }], row, serves.kinds);
 }
 
-function resolveAlias(
-  routing: RoutingSnapshot,
-  alias: AliasRow,
-  kinds: readonly ModelKind[],
-  nowMs: number,
-): Resolution {
+function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves, nowMs: number): Resolution {
+  if (!serves.instances && alias.targets.some((target) => parseInstanceModel(target.model))) {
+    return wrongKind(alias.alias, "user inference instances");
+  }
   const first = alias.targets.reduce((best, target) => (target.priority < best.priority ? target : best));
   const row = rowOf(routing, alias.alias, nowMs) ?? rowOf(routing, first.model, nowMs);
-  return priced(alias.alias, alias.alias, alias.targets, row, kinds, alias.retryOn);
+  return priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn);
 }
 
 function resolveInstance(
@@ -139,17 +150,18 @@ function resolveInstance(
   account: AccountId,
   model: string,
   called: { name: string; instanceId: number },
-  kinds: readonly ModelKind[],
+  serves: Serves,
   nowMs: number,
 ): Resolution {
   const instance = own(routing.instances, String(called.instanceId));
   // Unknown and somebody else's answer alike, so that ids cannot be probed.
   if (!instance || instance.account !== account || instance.name !== called.name) {
-    return { ok: false, missing: !instance, refusal: { kind: "not_your_instance", model } };
+    return { ok: false, missing: !instance, refusal: { kind: "not_your_instance" } };
   }
-  if (!kinds.includes(instance.kind)) return wrongKind(model, instance.kind);
+  if (!serves.instances) return wrongKind(model, "user inference instances");
+  if (!serves.kinds.includes(instance.kind)) return wrongKind(model, instance.kind);
   const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
-  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), kinds);
+  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), serves.kinds);
   return resolution.ok ? { ok: true, route: { ...resolution.route, ownInstance: true } } : resolution;
 }
 
@@ -166,7 +178,7 @@ function priced(
   return { ok: true, route: { model, alias, targets, row, retryOn, ownInstance: false } };
 }
 
-function wrongKind(model: string, kind: ModelKind): Resolution {
+function wrongKind(model: string, kind: string): Resolution {
   return {
     ok: false,
     missing: false,
@@ -202,7 +214,7 @@ export function callableModels(routing: RoutingSnapshot, account: AccountId, now
   // Last, and the account's own after the common ones: the order of resolution.
   const aliases = Object.values(routing.aliases).filter((alias) => alias.account === null || alias.account === account);
   for (const alias of aliases.sort((a, b) => Number(a.account !== null) - Number(b.account !== null))) {
-    const resolution = resolveAlias(routing, alias, MODEL_KINDS, nowMs);
+    const resolution = resolveAlias(routing, alias, { kinds: MODEL_KINDS, instances: true }, nowMs);
     if (resolution.ok) offer(alias.alias, resolution.route.row);
   }
   return [...named.values()].sort((a, b) => (a.model < b.model ? -1 : 1));

@@ -6,8 +6,8 @@
  */
 import type { Hold } from "../core/hold.ts";
 import type { CallId } from "../core/ids.ts";
+import type { Client } from "./passage.ts";
 import type { AccountPort, Ports } from "./ports.ts";
-import type { Client } from "./relay.ts";
 
 /** How long an upstream is read on for a client that left. Background work after an answer is limited to 30 s. */
 const DRAIN_MS = 25_000;
@@ -22,8 +22,8 @@ export class Lifetime implements Client {
   readonly #stops: (() => void)[] = [];
 
   /** `streams`: whether the answer is a stream that the client reads while it is made. */
-  constructor(hold: Hold, streams: boolean, request: AbortSignal) {
-    this.#patienceMs = streams && hold.onDisconnect === "cancel" ? 0 : DRAIN_MS;
+  constructor(onDisconnect: Hold["onDisconnect"], streams: boolean, request: AbortSignal) {
+    this.#patienceMs = streams && onDisconnect === "cancel" ? 0 : DRAIN_MS;
     if (request.aborted) this.leave();
     else request.addEventListener("abort", () => this.leave());
   }

@@ -1,26 +1,53 @@
 /**
  * From a request to a call: its body, read within the endpoint's limit, and what the endpoint's entry makes of it.
  */
+import type { RawBody } from "../core/endpoints/body.ts";
 import type { Endpoint, ParsedCall } from "../core/endpoints/endpoint.ts";
 import { parseJson } from "../core/json.ts";
+import { boundaryOf, parseForm } from "../core/multipart.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { readBody } from "./body.ts";
 
-const refused = (refusal: Refusal): ParsedCall => ({ ok: false, refusal });
+type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
 
-export async function parse(request: Request, endpoint: Endpoint): Promise<ParsedCall> {
-  if (!isJson(request.headers.get("content-type"))) {
-    return refused({ kind: "wrong_content_type", expected: "application/json" });
-  }
-  const bytes = await readBody(request, endpoint.maxBytes);
-  if (bytes === "too_large") return refused({ kind: "too_large", limitBytes: endpoint.maxBytes });
-  if (bytes === "broken") {
-    return refused({ kind: "invalid_request", message: "The request body ended early.", param: null });
-  }
-  const json = parseJson(bytes);
-  if (!json.ok) return refused({ kind: "invalid_request", message: json.message, param: null });
-  return endpoint.parse(json.value);
+const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
+const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
+
+/** `params`: what the path names. */
+export async function parse(
+  request: Request,
+  endpoint: Endpoint,
+  params: Readonly<Record<string, string>>,
+): Promise<ParsedCall> {
+  const read = await readRaw(request, endpoint.body);
+  return read.ok ? endpoint.parse({ params, body: read.body }) : read;
 }
 
-const isJson = (contentType: string | null): boolean =>
-  contentType !== null && /^application\/json\s*(;|$)/i.test(contentType.trim());
+async function readRaw(request: Request, rule: Endpoint["body"]): Promise<ReadBody> {
+  if (rule.kind === "none") return { ok: true, body: { kind: "none" } };
+  const contentType = request.headers.get("content-type");
+  const boundary = boundaryOf(contentType);
+  if (rule.kind === "json" && !isType(contentType, "application/json")) {
+    return refused({ kind: "wrong_content_type", expected: "application/json" });
+  }
+  if (rule.kind === "form" && (!isType(contentType, "multipart/form-data") || !boundary)) {
+    return refused({ kind: "wrong_content_type", expected: "multipart/form-data; boundary=..." });
+  }
+  const bytes = await readBody(request, rule.maxBytes);
+  if (bytes === "too_large") return refused({ kind: "too_large", limitBytes: rule.maxBytes });
+  if (bytes === "broken") return malformed("The request body ended early.");
+  return take(rule.kind, bytes, contentType, boundary ?? "");
+}
+
+function take(kind: RawBody["kind"], bytes: Uint8Array, contentType: string | null, boundary: string): ReadBody {
+  if (kind === "any") return { ok: true, body: { kind, contentType, bytes } };
+  if (kind === "form") {
+    const form = parseForm(bytes, boundary);
+    return form.ok ? { ok: true, body: { kind, boundary, parts: form.parts } } : malformed(form.message);
+  }
+  const json = parseJson(bytes);
+  return json.ok ? { ok: true, body: { kind: "json", value: json.value } } : malformed(json.message);
+}
+
+const isType = (contentType: string | null, type: string): boolean =>
+  contentType?.split(";")[0]?.trim().toLowerCase() === type;

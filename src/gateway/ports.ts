@@ -4,6 +4,7 @@
  */
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
+import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { RoutingSnapshot, Target } from "../core/routes.ts";
 
 export interface Ports {
@@ -17,8 +18,8 @@ export interface Ports {
   /** In [0, 1). */
   random(): number;
   newCallId(): CallId;
-  /** A pipe whose write ends when its bytes were taken; the readable end is a body. */
-  pipe(): { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> };
+  /** The length of a recording, ms, from its frames and sample tables; null for what is no audio of a known format. */
+  recordingMs(bytes: Uint8Array): Promise<number | null>;
   /** Keeps the request's context alive until the promise has settled. */
   waitUntil(work: Promise<unknown>): void;
   /** One structured line for the operator. Never content, never a key. */
@@ -57,7 +58,9 @@ export interface AccountPort {
   /** Lets the hold live on for its whole time from now; false when it has ended. */
   renew(callId: CallId): Promise<boolean>;
   /** For what costs nothing: is this key live? Counts nothing. */
-  permit(digest: KeyDigest): Promise<Permission>;
+  permit(digest: KeyDigest, owned: readonly OwnedRef[]): Promise<Permission>;
+  /** Records an id that the service made for this account; before it is recorded nobody may see it. */
+  own(owned: NewOwned): Promise<void>;
 }
 
 /** One try at one target. */
@@ -68,7 +71,8 @@ export interface UpstreamRequest {
   readonly path: string;
   readonly contentType: string | null;
   readonly accept: string;
-  readonly body: Uint8Array<ArrayBuffer> | null;
+  /** In pieces, in order, so that a large one is not copied together; null: none. */
+  readonly body: readonly Uint8Array<ArrayBuffer>[] | null;
   readonly signal: AbortSignal;
 }
 

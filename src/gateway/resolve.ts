@@ -4,16 +4,17 @@
  * The routing snapshot answers; a name it lacks is looked up in the operator's books before a refusal is given, so that
  * what was just made works at once.
  */
-import type { Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { type Resolution, type Route, type RoutingSnapshot, resolveModel } from "../core/routes.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 export type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
 
-export async function resolve(model: string, caller: Caller, endpoint: Endpoint, ports: Ports): Promise<Resolved> {
+export async function resolve(call: Call, caller: Caller, endpoint: Endpoint, ports: Ports): Promise<Resolved> {
+  const model = call.model ?? "";
   const over = (routing: RoutingSnapshot): Resolution =>
-    resolveModel(routing, caller.account, model, endpoint.kinds, ports.now());
+    resolveModel(routing, caller.account, model, endpoint, ports.now());
   try {
     let routing = await ports.directory.routing();
     let resolution = over(routing);

@@ -6,21 +6,31 @@
  * The only place where a hold is ended. Each step answers a value or a refusal; a refusal becomes a response at once.
  */
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
-import type { Rates } from "../core/hold.ts";
+import type { Hold, Rates } from "../core/hold.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { admit } from "./admit.ts";
+import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
+import { type Applicant, admit, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import { authenticate } from "./authenticate.ts";
-import { type AdmittedCall, type Forwarded, forward } from "./forward.ts";
+import { type Forwarded, forward, type Served } from "./forward.ts";
 import { Lifetime } from "./lifetime.ts";
+import { listen } from "./listen.ts";
+import { own } from "./own.ts";
 import { parse } from "./parse.ts";
+import { BytesPassage, EventPassage } from "./passage.ts";
 import type { Ports } from "./ports.ts";
 import { relay } from "./relay.ts";
 import { resolve } from "./resolve.ts";
+import { serveFree } from "./serve-free.ts";
 import { release, settle } from "./settle.ts";
 
-/** Serves one request to an endpoint of the table. */
-export async function serve(request: Request, endpoint: Endpoint, ports: Ports): Promise<Response> {
+/** Serves one request to an endpoint of the table. `params`: what its path names. */
+export async function serve(
+  request: Request,
+  endpoint: Endpoint,
+  params: Readonly<Record<string, string>>,
+  ports: Ports,
+): Promise<Response> {
   const callId = ports.newCallId();
   const startedAtMs = ports.now();
   const no = (refusal: Refusal, rates?: Rates) => refuse(refusal, callId, endpoint.errors, rates);
@@ -29,22 +39,36 @@ export async function serve(request: Request, endpoint: Endpoint, ports: Ports):
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
 
-  const parsed = await parse(request, endpoint);
+  const parsed = await parse(request, endpoint, params);
   if (!parsed.ok) return no(parsed.refusal);
   const { call } = parsed;
+  if (endpoint.free) return serveFree({ call, endpoint, caller, callId }, request.signal, ports);
 
-  const resolved = await resolve(call.model, caller, endpoint, ports);
+  const heard = await listen(call, ports);
+  if (!heard.ok) return no(heard.refusal);
+
+  const resolved = await resolve(call, caller, endpoint, ports);
   if (!resolved.ok) return no(resolved.refusal);
   const { route, routing } = resolved;
 
-  const admission = await admit(call, route, caller, endpoint, callId, startedAtMs, ports);
+  const measured = measure(call, route, heard.recordingMs);
+  const applicant = { call, endpoint, caller, route, measured, callId, startedAtMs };
+  const admission = await admit(applicant, ports);
   if (!admission.ok) return no(admission.refusal, admission.rates);
-  const { hold, rates } = admission;
+  const { hold, rates, owned } = admission;
 
-  const work = run({ call, endpoint, caller, route, routing, hold, startedAtMs }, rates, request.signal, ports);
+  const targets = owned[0] ? pinnedTo(owned[0]) : route.targets;
+  const admitted = { ...applicant, route: { ...route, targets }, routing, hold };
+  const work = run(admitted, rates, request.signal, ports);
   // Before the upstream is called: without it a client that leaves early tears down catch and finally too.
   ports.waitUntil(work.ended);
   return work.response;
+}
+
+/** A call that holds what it may cost. */
+export interface AdmittedCall extends Applicant {
+  readonly routing: RoutingSnapshot;
+  readonly hold: Hold;
 }
 
 interface Work {
@@ -55,13 +79,14 @@ interface Work {
 
 /** Forwards an admitted call and relays its answer; ends in settle or release, exactly once. */
 function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: Ports): Work {
-  const { hold, endpoint, caller, call } = admitted;
+  const { hold, endpoint, caller, call, route, measured } = admitted;
   const response = Promise.withResolvers<Response>();
+  const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured });
   const work = async () => {
-    const lifetime = new Lifetime(hold, call.accept === "text/event-stream", client);
+    const lifetime = new Lifetime(hold.onDisconnect, call.streams, client);
     lifetime.keep(hold, () => ports.account(caller.number), ports);
     try {
-      const forwarded = await forward(admitted, lifetime.signal, ports);
+      const forwarded = await forward({ ...admitted, outputCap: hold.outputCap, reader }, lifetime.signal, ports);
       await end(admitted, forwarded, rates, lifetime, response.resolve, ports);
     } catch (error) {
       // A defect of ours: whatever it was, the hold is ended and the client is told.
@@ -76,54 +101,72 @@ function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: P
   return { response: response.promise, ended: work() };
 }
 
+type Respond = (response: Response) => void;
+
 /** Answers the client and ends the hold, each in the order that its kind of answer asks for. */
 async function end(
   admitted: AdmittedCall,
   forwarded: Forwarded,
   rates: Rates,
   lifetime: Lifetime,
-  respond: (response: Response) => void,
+  respond: Respond,
   ports: Ports,
 ): Promise<void> {
-  const { hold, endpoint } = admitted;
-  if (forwarded.kind === "refused") {
-    const { refusal, executed, servedBy } = forwarded;
-    // First the release: who repeats at once finds slot and money free.
-    await release(admitted, refusal, executed, servedBy, ports);
-    return respond(refuse(refusal, hold.callId, endpoint.errors, rates));
+  const { callId, endpoint } = admitted;
+  if (forwarded.kind === "served") {
+    const headers = callHeaders(callId, forwarded.served.servedBy.region, rates);
+    return deliver(admitted, forwarded.served, headers, lifetime, respond, ports);
   }
+  const { servedBy } = forwarded;
   if (forwarded.kind === "abandoned") {
-    const { reader, servedBy } = forwarded;
-    respond(refuse({ kind: "internal" }, hold.callId, endpoint.errors, rates));
-    const reading = reader.reading();
-    return settle(
-      admitted,
-      { outcome: "client_gone", status: CLIENT_GONE, reading, servedBy, firstByteAtMs: null },
-      ports,
-    );
+    respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
+    const reading = forwarded.reader.reading();
+    const ending = { outcome: "client_gone", status: CLIENT_GONE, reading, firstByteAtMs: null } as const;
+    return settle(admitted, { ...ending, servedBy: forwarded.servedBy }, ports);
   }
-  const { served } = forwarded;
+  // First the release: who repeats at once finds slot and money free.
+  await release(admitted, forwarded.refusal, forwarded.executed, servedBy, ports);
+  return respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
+}
+
+/** What is booked as the status of a call whose client left before there was one. */
+const CLIENT_GONE = 499;
+
+async function deliver(
+  admitted: AdmittedCall,
+  served: Served,
+  headers: Headers,
+  lifetime: Lifetime,
+  respond: Respond,
+  ports: Ports,
+): Promise<void> {
   const { servedBy, reader } = served;
-  const headers = callHeaders(hold.callId, servedBy.region, rates);
-  if (served.kind === "json") {
-    headers.set("content-type", "application/json");
+  const record = (id: string) => own(admitted, id, servedBy, ports);
+  headers.set("content-type", served.contentType);
+  for (const [name, value] of served.headers) headers.set(name, value);
+  if (served.kind === "document") {
+    const created = served.reader.created?.() ?? null;
+    if (created !== null) await record(created);
     const outcome = lifetime.gone ? "client_gone" : "completed";
-    const settled = settle(
-      admitted,
-      { outcome, status: 200, reading: reader.reading(), servedBy, firstByteAtMs: ports.now() },
-      ports,
-    );
+    const reading = reader.reading();
+    const settled = settle(admitted, { outcome, status: 200, reading, servedBy, firstByteAtMs: ports.now() }, ports);
     respond(new Response(served.bytes, { status: 200, headers }));
     return settled;
   }
-  headers.set("content-type", "text/event-stream; charset=utf-8");
   headers.set("cache-control", "no-store, no-transform");
-  const stream = relay(served.answer, served.reader, lifetime, endpoint.errors, lifetime.signal, ports);
+  const { answer } = served;
+  const stream = relay(
+    answer,
+    (writer) =>
+      served.reader.kind === "events"
+        ? new EventPassage(served.reader, writer, lifetime, admitted.endpoint.errors, record)
+        : new BytesPassage(served.reader, writer, lifetime),
+    lifetime,
+    lifetime.signal,
+    ports,
+  );
   respond(new Response(stream.body, { status: 200, headers }));
   const { outcome, firstByteAtMs } = await stream.ended;
   await settle(admitted, { outcome, status: 200, reading: reader.reading(), servedBy, firstByteAtMs }, ports);
   await stream.closed;
 }
-
-/** What is booked as the status of a call whose client left before there was one. */
-const CLIENT_GONE = 499;

@@ -9,8 +9,8 @@ import type { Refusal } from "../core/refusal.ts";
 import { toHttp } from "../core/refusal.ts";
 import { rowOf } from "../core/routes.ts";
 import type { Reading } from "../core/usage.ts";
-import type { AdmittedCall } from "./forward.ts";
 import type { AccountPort, Ports } from "./ports.ts";
+import type { AdmittedCall } from "./serve.ts";
 
 export interface Ending {
   readonly outcome: Outcome;

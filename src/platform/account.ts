@@ -24,6 +24,7 @@ import { DurableObject } from "cloudflare:workers";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../core/ids.ts";
 import { mayCredit } from "../core/ledger.ts";
+import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type {
   AccountBooks,
   AccountFields,
@@ -75,8 +76,12 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
     return this.#store.write((books, nowMs) => renew(books, callId, nowMs, this.#holdTtlMs)) ?? false;
   }
 
-  async permit(digest: KeyDigest): Promise<Permission> {
-    return this.#store.write((books, nowMs) => permit(books, digest, nowMs)) ?? NEVER_OPENED;
+  async permit(digest: KeyDigest, owned: readonly OwnedRef[]): Promise<Permission> {
+    return this.#store.write((books, nowMs) => permit(books, digest, owned, nowMs)) ?? NEVER_OPENED;
+  }
+
+  async own(owned: NewOwned): Promise<void> {
+    this.#store.write((books, nowMs) => books.ownedIds.record(owned, nowMs));
   }
 
   // The account

@@ -4,6 +4,7 @@ import type { AccountPort, Ports } from "../gateway/ports.ts";
 import { accountObject } from "./accounts.ts";
 import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./directory.ts";
 import { log } from "./log.ts";
+import { recordingMs } from "./recording.ts";
 import type { PlatformSecrets } from "./secrets.ts";
 import { upstreamsWith } from "./upstream.ts";
 
@@ -42,7 +43,7 @@ export function openPorts(
     now,
     random: () => Math.random(),
     newCallId: () => asId<CallId>(crypto.randomUUID()),
-    pipe: () => new IdentityTransformStream(),
+    recordingMs,
     waitUntil,
     log,
   };

@@ -2,6 +2,7 @@
  * Calls to upstreams: the target's credential, allow-listed headers, time limits. Redirects are not followed, nothing
  * of the tenant's headers goes out, nothing of the upstream's comes in but by name.
  */
+import { joinPieces } from "../core/endpoints/payload.ts";
 import type { RoutingSnapshot, Target, UpstreamRow } from "../core/routes.ts";
 import type { UpstreamAnswer, UpstreamRequest, Upstreams } from "../gateway/ports.ts";
 import type { PlatformSecrets } from "./secrets.ts";
@@ -46,7 +47,7 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     const response = await fetch(upstream.baseUrl + request.path, {
       method: request.method,
       headers,
-      body: request.body,
+      body: bodyOf(request.body),
       redirect: "manual",
       signal: AbortSignal.any([request.signal, deadline.signal]),
     });
@@ -58,6 +59,28 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     return { kind: timedOut ? "timeout" : "lost" };
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/** One piece as it is; several one after the other, under their true length, without a copy of them together. */
+function bodyOf(pieces: UpstreamRequest["body"]): BodyInit | null {
+  if (pieces === null) return null;
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  if (length <= COPIED_BYTES) return joinPieces(pieces);
+  const { readable, writable } = new FixedLengthStream(length);
+  void write(pieces, writable.getWriter());
+  return readable;
+}
+
+/** Up to this size a copy costs less than a stream. */
+const COPIED_BYTES = 1024 * 1024;
+
+async function write(pieces: readonly Uint8Array[], writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
+  try {
+    for (const piece of pieces) await writer.write(piece);
+    await writer.close();
+  } catch {
+    // The upstream stopped reading; what it answers, or that it does not, is the call's outcome.
   }
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import { encodePayload } from "../../src/core/endpoints/payload.ts";
+import { joinPieces, type SetFields } from "../../src/core/endpoints/payload.ts";
 import type { ModelRow } from "../../src/core/prices.ts";
 
 const ROW: ModelRow = {
@@ -15,13 +15,16 @@ const ROW: ModelRow = {
 };
 const BASE = { model: "m", messages: [{ role: "user", content: "hi" }] };
 
+const encodePayload = (call: ReturnType<typeof callOf>, fields: SetFields) =>
+  joinPieces(call.payload.encode(fields) ?? []);
+
 function callOf(body: object) {
-  const parsed = chatCompletions.parse(body);
+  const parsed = chatCompletions.parse({ params: {}, body: { kind: "json", value: body } });
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
   return parsed.call;
 }
 const paramOf = (body: unknown) => {
-  const parsed = chatCompletions.parse(body);
+  const parsed = chatCompletions.parse({ params: {}, body: { kind: "json", value: body } });
   return parsed.ok
     ? "accepted"
     : parsed.refusal.kind === "invalid_request"
@@ -29,7 +32,7 @@ const paramOf = (body: unknown) => {
       : parsed.refusal.kind;
 };
 const sent = (body: object, fields: Record<string, string | number> = { model: "target", max_tokens: 7 }) =>
-  JSON.parse(new TextDecoder().decode(encodePayload(callOf(body).payload, fields)));
+  JSON.parse(new TextDecoder().decode(encodePayload(callOf(body), fields)));
 
 describe("the body of a chat completion", () => {
   it.each([
@@ -171,7 +174,8 @@ describe("fields that would break a bound or leave the house", () => {
 });
 
 describe("the bound of a chat completion", () => {
-  const bound = (body: object, row: Partial<ModelRow> = {}) => callOf(body).bound({ ...ROW, ...row }, 6);
+  const bound = (body: object, row: Partial<ModelRow> = {}) =>
+    callOf(body).bound({ ...ROW, ...row }, { sentBytes: callOf(body).payload.countedBytes + 6, recordingMs: null });
 
   it("is never below the bytes that are sent, plus the model's overhead", () => {
     fc.assert(
@@ -180,7 +184,7 @@ describe("the bound of a chat completion", () => {
         fc.dictionary(fc.stringMatching(/^x[a-z]*$/), fc.jsonValue()),
         (text, extra) => {
           const body = { ...BASE, ...JSON.parse(JSON.stringify(extra)), messages: [{ role: "user", content: text }] };
-          const bytes = encodePayload(callOf(body).payload, { model: "target", max_tokens: 123_456_789 }).length;
+          const bytes = encodePayload(callOf(body), { model: "target", max_tokens: 123_456_789 }).length;
           expect(bound(body).fixed.input_tokens).toBeGreaterThanOrEqual(bytes + 32);
         },
       ),
@@ -213,7 +217,7 @@ describe("the bound of a chat completion", () => {
 describe("reading a chat completion", () => {
   const answer = (usage: unknown) => ({ choices: [{ message: { content: "a".repeat(40) } }], usage });
   const read = (usage: unknown, body: object = BASE) => {
-    const reader = callOf(body).reader({ row: ROW, outputCap: 100 });
+    const reader = callOf(body).reader({ row: ROW, outputCap: 100, measured: { sentBytes: 1, recordingMs: null } });
     if (reader.kind !== "json") throw new Error("expected a JSON reader");
     expect(reader.read(answer(usage))).toBe(true);
     return reader.reading();
@@ -250,13 +254,17 @@ describe("reading a chat completion", () => {
 
   it("takes an error or a document without choices under status 200 for no answer", () => {
     for (const answer of [{ error: { message: "x" } }, {}, [], null, "text", undefined]) {
-      const reader = callOf(BASE).reader({ row: ROW, outputCap: 100 });
+      const reader = callOf(BASE).reader({ row: ROW, outputCap: 100, measured: { sentBytes: 1, recordingMs: null } });
       expect(reader.kind === "json" && reader.read(answer)).toBe(false);
     }
   });
 
   const stream = (body: object = {}) => {
-    const reader = callOf({ ...BASE, stream: true, ...body }).reader({ row: ROW, outputCap: 100 });
+    const reader = callOf({ ...BASE, stream: true, ...body }).reader({
+      row: ROW,
+      outputCap: 100,
+      measured: { sentBytes: 1, recordingMs: null },
+    });
     if (reader.kind !== "events") throw new Error("expected an event reader");
     return reader;
   };

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import { MAX_JSON_BYTES } from "../../src/core/endpoints/body.ts";
 import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import { MAX_JSON_BYTES } from "../../src/core/endpoints/endpoint.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import {
   answer,
@@ -36,7 +36,7 @@ function request(body: unknown, headers: Record<string, string> = {}, signal?: A
 
 async function call(options: FakeOptions, body: unknown = BODY, headers: Record<string, string> = {}) {
   const world = fakeWorld(options);
-  const response = await serve(request(body, headers), chatCompletions, world.ports);
+  const response = await serve(request(body, headers), chatCompletions, {}, world.ports);
   const text = await response.text();
   await world.idle();
   return { ...world, response, text, body: text.startsWith("{") ? JSON.parse(text) : undefined };
@@ -186,7 +186,7 @@ describe("who may call", () => {
     const world = fakeWorld({ script: never });
     const asked = request("{broken", headers as Record<string, string>);
     if ("authorization" in headers && headers.authorization === "") asked.headers.delete("authorization");
-    const response = await serve(asked, chatCompletions, world.ports);
+    const response = await serve(asked, chatCompletions, {}, world.ports);
     expect(response.status).toBe(401);
     expect(await response.json()).toEqual({
       error: {
@@ -207,20 +207,20 @@ describe("who may call", () => {
     const asked = request(BODY);
     asked.headers.delete("authorization");
     asked.headers.set(header, good);
-    expect((await serve(asked, chatCompletions, world.ports)).status).toBe(200);
+    expect((await serve(asked, chatCompletions, {}, world.ports)).status).toBe(200);
   });
 
   it("a key without its tag's pepper costs no look-up", async () => {
     const world = fakeWorld({ script: never });
     const find = vi.spyOn(world.ports.directory, "findCaller");
-    await serve(request(BODY, { authorization: `Bearer ${wrongTag}` }), chatCompletions, world.ports);
+    await serve(request(BODY, { authorization: `Bearer ${wrongTag}` }), chatCompletions, {}, world.ports);
     expect(find).not.toHaveBeenCalled();
   });
 
   it("an outage of the directory is 503, never 401", async () => {
     const world = fakeWorld({ script: never });
     vi.spyOn(world.ports.directory, "findCaller").mockRejectedValue(new Error("down"));
-    expect((await serve(request(BODY), chatCompletions, world.ports)).status).toBe(503);
+    expect((await serve(request(BODY), chatCompletions, {}, world.ports)).status).toBe(503);
   });
 });
 
@@ -292,7 +292,7 @@ async function open(
   const upstream = scriptedStream(limits);
   const world = fakeWorld({ script: () => upstream.answer, ...options });
   const leave = new AbortController();
-  const response = await serve(request(body, {}, leave.signal), chatCompletions, world.ports);
+  const response = await serve(request(body, {}, leave.signal), chatCompletions, {}, world.ports);
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   const read = async () => new TextDecoder().decode((await reader.read()).value);
   const readAll = async () => {
@@ -321,7 +321,7 @@ describe("a stream", () => {
     upstream.close();
     expect(await readAll()).toBe(delta("a") + DONE);
     await world.idle();
-    expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    expect(response.headers.get("content-type")).toBe("text/event-stream");
     expect(response.headers.get("cache-control")).toBe("no-store, no-transform");
     expect(world.settled).toEqual([
       expect.objectContaining({
@@ -460,7 +460,7 @@ describe("a client that leaves", () => {
           leave.abort();
         }),
     });
-    await serve(request(STREAM, {}, leave.signal), chatCompletions, world.ports);
+    await serve(request(STREAM, {}, leave.signal), chatCompletions, {}, world.ports);
     await world.idle();
     expect(world.sent).toHaveLength(1);
     expect(world.settled).toEqual([
@@ -481,7 +481,7 @@ describe("a client that leaves", () => {
         return json(COMPLETION);
       },
     });
-    await serve(request(BODY, {}, leave.signal), chatCompletions, world.ports);
+    await serve(request(BODY, {}, leave.signal), chatCompletions, {}, world.ports);
     await world.idle();
     expect(world.settled).toEqual([
       expect.objectContaining({ outcome: "client_gone", reading: expect.objectContaining({ source: "exact" }) }),

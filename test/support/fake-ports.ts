@@ -99,6 +99,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
   const digests = new Set([...known].map((key) => Buffer.from(hmac(key)).toString("hex")));
   const grant = (request: AdmitRequest): Admission => ({
     ok: true,
+    owned: [],
     rates: { requests: { limit: 50, remaining: 49, resetMs: 1500 } },
     hold: {
       callId: request.callId,
@@ -123,7 +124,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     secrets: { hmac: async (text) => hmac(text) },
     upstreams: {
       send: async (target, request) => {
-        const call = { target, request, body: JSON.parse(new TextDecoder().decode(request.body ?? new Uint8Array())) };
+        const call = { target, request, body: JSON.parse(Buffer.concat(request.body ?? []).toString()) };
         sent.push(call);
         return options.script(call);
       },
@@ -143,12 +144,13 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         return { state: "released", chargedNanoUsd: 0 };
       },
       renew: async () => options.renew?.() ?? true,
+      own: async () => undefined,
       permit: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }),
     }),
     now: () => Date.now(),
     random: () => 0,
     newCallId: () => asId<CallId>(`call-${++calls}`),
-    pipe: () => new TransformStream<Uint8Array, Uint8Array>(undefined, { highWaterMark: 0 }, { highWaterMark: 0 }),
+    recordingMs: async () => 1_000,
     waitUntil: (work) => void background.push(work),
     log: (line) => void logged.push(line),
   };

@@ -7,6 +7,7 @@ import * as z from "zod";
 import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";
+import { json } from "./body.ts";
 import { endpoint } from "./endpoint.ts";
 
 const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
@@ -115,7 +116,7 @@ function promptBytes(chat: Chat): number {
 }
 
 const meter: Meter<Chat> = {
-  bound: (chat, sentBytes, row) =>
+  bound: (chat, { sentBytes }, row) =>
     boundTokens(
       {
         otherParts: parts(chat).filter((part) => !isText(part)).length,
@@ -194,7 +195,7 @@ function eventReader(chat: Chat, sent: Sent): AnswerReader {
     return drops && usageOnly ? "drop" : "pass";
   };
   const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
-  return { kind: "events", drops, event, reading };
+  return { kind: "events", wholeEvents: drops, event, reading };
 }
 
 function parseChunk(data: string): Seen | undefined {
@@ -210,13 +211,15 @@ export const chatCompletions = endpoint({
   method: "POST",
   path: "/v1/chat/completions",
   summary: "Chat completions for text and vision models, JSON or SSE",
-  body: ChatRequest,
+  body: json(ChatRequest),
   model: "model",
   kinds: ["chat"],
+  instances: true,
   meter,
   retry: "safe",
   errors: "openai",
   accept: (chat) => (chat.stream ? "text/event-stream" : "application/json"),
+  streams: (chat) => chat.stream === true,
   cap: { field: "max_tokens", replaces: ["max_completion_tokens"] },
   forced: (chat) => (chat.stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}),
   dataUrlBytes,

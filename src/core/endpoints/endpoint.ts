@@ -1,37 +1,49 @@
 /**
  * The endpoint table's type: an endpoint as a value.
  *
- * `endpoint()` checks an entry against its own schema's type and then erases that type: what comes out of `parse` is a
+ * `endpoint()` checks an entry against its own body's type and then erases that type: what comes out of `parse` is a
  * plain `Call`, so nothing after it knows which endpoint it serves. Adding an endpoint is adding an entry.
  */
 import type * as z from "zod";
 import type { RetryClass } from "../failure.ts";
 import type { Bound } from "../hold.ts";
-import type { AnswerReader, Meter, Sent } from "../meters/meter.ts";
+import type { AnswerReader, Measured, Meter, Sent } from "../meters/meter.ts";
+import type { OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../prices.ts";
 import type { Refusal } from "../refusal.ts";
-import { type JsonPayload, jsonPayload } from "./payload.ts";
-import { findRefused } from "./refused.ts";
+import type { BodyKind, BodyRule, RawBody } from "./body.ts";
+import type { Payload } from "./payload.ts";
 
 /** Which shape errors have on an endpoint. */
 export type ErrorShape = "openai" | "video" | "compute";
 
-/** JSON bodies up to this many bytes. */
-export const MAX_JSON_BYTES = 20 * 1024 * 1024;
+/** A request as the table takes it: what its path names, and a body read within its limit. */
+export interface RawCall {
+  readonly params: Readonly<Record<string, string>>;
+  readonly body: RawBody;
+}
 
 /** One validated call, whatever its endpoint. */
 export interface Call {
-  /** The model as the tenant named it. */
-  readonly model: string;
-  readonly payload: JsonPayload;
+  /** The model as the tenant named it; null where an id that the call names decides. */
+  readonly model: string | null;
+  /** The upstream's path, built from stored parts only. */
+  readonly path: string;
+  readonly payload: Payload;
   /** Fields that tell the tenant's users apart; they go upstream as pseudonyms only. */
   readonly pseudonyms: Readonly<Record<string, string>>;
   /** The media type of the answer asked for. */
   readonly accept: string;
-  /** `modelBytes`: the longest name that a target has for the model. */
-  bound(row: ModelRow, modelBytes: number): Bound;
-  /** A fresh reader for the answer of one try. */
-  reader(sent: Sent): AnswerReader;
+  /** True where the client reads the answer while it is made. */
+  readonly streams: boolean;
+  /** Ids of the service that the call names: each must be the account's own. The first one pins the target. */
+  readonly owned: readonly OwnedRef[];
+  /** A recording whose length the bound needs; measured by the pipeline. */
+  readonly recording: Uint8Array | null;
+  /** The true upper bound. */
+  bound(row: ModelRow, measured: Measured): Bound;
+  /** A fresh reader for the answer of one try; `sent` is null where the call costs nothing. */
+  reader(sent: Sent | null): AnswerReader;
 }
 
 export type ParsedCall = { ok: true; call: Call } | { ok: false; refusal: Refusal };
@@ -41,120 +53,140 @@ export interface Endpoint {
   /** Names the endpoint in reports, e.g. `chat.completions`. */
   readonly id: string;
   readonly method: "GET" | "POST";
+  /** With `{name}` where the path has a parameter. */
   readonly path: string;
   /** One line for the README and the OpenAPI document. */
   readonly summary: string;
-  readonly maxBytes: number;
+  readonly body: { readonly kind: BodyKind; readonly maxBytes: number; readonly schema: z.ZodType | null };
   /** Kinds of models it serves. */
   readonly kinds: readonly ModelKind[];
+  /** Whether user instances may be called here. */
+  readonly instances: boolean;
+  /** A call that costs nothing takes no hold; the account object only says whether its key is live. */
+  readonly free: boolean;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
+  /** The field that names the model in the body; null where none does. */
+  readonly modelField: string | null;
   /** The documented field in which an output cap is sent; null where there is none. */
   readonly capField: string | null;
-  /** Of the JSON body, for documents. */
-  readonly schema: z.ZodType;
-  parse(body: unknown): ParsedCall;
+  /** What kind of id the answer carries that is the account's from then on; null where none. */
+  readonly creates: OwnedRef["kind"] | null;
+  parse(raw: RawCall): ParsedCall;
 }
 
-/** What a field of the table's entries says about the body. */
-export interface EndpointEntry<Body extends object> {
+/** An entry as it is written. What is left out takes the default beside it. */
+export interface EndpointEntry<Body> {
   readonly id: string;
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly summary: string;
-  readonly body: z.ZodType<Body>;
-  /** The field that names the model. */
-  readonly model: keyof Body & string;
+  readonly body: BodyRule<Body>;
+  /** The body's field that names the model (none). */
+  readonly model?: keyof Body & string;
   readonly kinds: readonly ModelKind[];
-  readonly meter: Meter<Body>;
+  readonly instances?: boolean;
+  /** Left out: the call costs nothing. */
+  readonly meter?: Meter<Body>;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
-  readonly accept: (body: Body) => string;
+  /** The media type asked for (`application/json`). */
+  readonly accept?: (body: Body) => string;
+  /** (No.) */
+  readonly streams?: (body: Body) => boolean;
   /** The documented field for the output cap, and other fields that say the same and must not contradict it. */
   readonly cap?: { readonly field: string; readonly replaces: readonly string[] };
   /** Fields that are set over the caller's, e.g. to have usage reported. */
   readonly forced?: (body: Body) => Record<string, unknown>;
-  /** UTF-8 bytes of data URLs, whose content is charged per part and not as text. */
   readonly dataUrlBytes?: (body: Body) => number;
+  readonly recording?: (body: Body) => Uint8Array;
+  readonly creates?: OwnedRef["kind"];
+  /** Where ids of the service stand: `path.id` or a field of the body. */
+  readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];
 }
 
 /** Tell one of the tenant's users from another; what they say is the tenant's business. */
 const PSEUDONYMOUS = ["user", "safety_identifier", "prompt_cache_key"] as const;
 
 /** Builds a table entry. */
-export function endpoint<Body extends object>(entry: EndpointEntry<Body>): Endpoint {
+export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
   return {
     id: entry.id,
     method: entry.method,
     path: entry.path,
     summary: entry.summary,
-    maxBytes: MAX_JSON_BYTES,
+    body: { kind: entry.body.kind, maxBytes: entry.body.maxBytes, schema: entry.body.schema },
     kinds: entry.kinds,
+    instances: entry.instances ?? false,
+    free: entry.meter === undefined,
     retry: entry.retry,
     errors: entry.errors,
+    modelField: entry.model ?? null,
     capField: entry.cap?.field ?? null,
-    schema: entry.body,
-    parse: (body) => parseCall(entry, body),
+    creates: entry.creates ?? null,
+    parse: (raw) => parseCall(entry, raw),
   };
 }
 
-function parseCall<Body extends object>(entry: EndpointEntry<Body>, raw: unknown): ParsedCall {
-  if (typeof raw !== "object" || raw === null || Array.isArray(raw)) {
-    return refuse("The request body must be a JSON object.", null);
-  }
-  const refused = findRefused(raw);
-  if (refused) return refuse(`\`${refused.path}\` is not accepted: ${refused.why}.`, refused.path);
-  const checked = entry.body.safeParse(raw);
-  if (!checked.success) return refuseIssue(checked.error);
-  // What is sent are the caller's own values; the schema only judges them.
-  const body = checked.data;
-  const { rest, pseudonyms } = split(entry, raw as Record<string, unknown>, body);
-  const payload = jsonPayload(rest, entry.dataUrlBytes?.(body) ?? 0);
+function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
+  const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
+  const parsed = entry.body.parse(raw.body, {
+    taken: [...(entry.model ? [entry.model] : []), ...capFields, ...PSEUDONYMOUS],
+    forced: entry.forced ?? (() => ({})),
+    dataUrlBytes: entry.dataUrlBytes ?? (() => 0),
+  });
+  if (!parsed.ok) return parsed;
+  const { body, payload } = parsed;
+  const fields = body as Record<string, unknown> | null;
+  const owned = ownedRefs(entry, raw.params, fields);
   return {
     ok: true,
     call: {
-      model: String(body[entry.model]),
+      model: entry.model ? String(body[entry.model]) : null,
+      path: fillPath(entry.path, raw.params),
       payload,
-      pseudonyms,
-      accept: entry.accept(body),
-      bound: (row, modelBytes) => entry.meter.bound(body, payload.countedBytes + modelBytes, row),
-      reader: (sent) => entry.meter.reader(body, sent),
+      pseudonyms: pseudonymsOf(fields),
+      accept: entry.accept?.(body) ?? "application/json",
+      streams: entry.streams?.(body) ?? false,
+      owned,
+      recording: entry.recording?.(body) ?? null,
+      bound: (row, measured) => entry.meter?.bound(body, measured, row) ?? { fixed: {} },
+      reader: (sent) => (entry.meter && sent ? entry.meter.reader(body, sent) : freeReader()),
     },
   };
 }
 
-/** Parts the caller's fields into those sent as they are and those set anew for each try. */
-function split<Body extends object>(entry: EndpointEntry<Body>, raw: Record<string, unknown>, body: Body) {
-  const rest: Record<string, unknown> = { ...raw, ...entry.forced?.(body) };
-  delete rest[entry.model];
-  for (const field of entry.cap ? [entry.cap.field, ...entry.cap.replaces] : []) delete rest[field];
+/** For an answer that costs nothing: any JSON object without an error is one. */
+function freeReader(): AnswerReader {
+  return {
+    kind: "json",
+    read: (answer) => typeof answer === "object" && answer !== null && !(answer as { error?: unknown }).error,
+    reading: () => ({ source: "exact", usage: {} }),
+  };
+}
+
+function ownedRefs(
+  entry: Pick<EndpointEntry<unknown>, "owned">,
+  params: Readonly<Record<string, string>>,
+  fields: Record<string, unknown> | null,
+): OwnedRef[] {
+  return (entry.owned ?? []).flatMap(({ kind, at }) => {
+    const id = at.startsWith("path.") ? params[at.slice(5)] : fields?.[at];
+    return typeof id === "string" ? [{ kind, id }] : [];
+  });
+}
+
+/** An id in a path is looked up before it is sent; encoded, it cannot leave its place. */
+function fillPath(path: string, params: Readonly<Record<string, string>>): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
+}
+
+function pseudonymsOf(fields: Record<string, unknown> | null): Record<string, string> {
   const pseudonyms: Record<string, string> = {};
   for (const field of PSEUDONYMOUS) {
-    const value = rest[field];
+    const value = fields?.[field];
     if (value === undefined || value === null) continue;
     pseudonyms[field] = typeof value === "string" ? value : JSON.stringify(value);
-    delete rest[field];
   }
-  return { rest, pseudonyms };
-}
-
-function refuse(message: string, param: string | null): ParsedCall {
-  return { ok: false, refusal: { kind: "invalid_request", message, param } };
-}
-
-/** The first thing wrong, with the field's path as OpenAI writes it. */
-function refuseIssue(error: z.ZodError): ParsedCall {
-  const issue = error.issues[0];
-  const param = issue ? pathOf(issue.path) : "";
-  return refuse(
-    param ? `Invalid \`${param}\`: ${issue?.message}` : (issue?.message ?? "Invalid request."),
-    param || null,
-  );
-}
-
-export function pathOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, step) => {
-    if (typeof step === "number") return `${text}[${step}]`;
-    return text ? `${text}.${String(step)}` : String(step);
-  }, "");
+  return pseudonyms;
 }

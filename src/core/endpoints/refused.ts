@@ -46,6 +46,12 @@ export function findRefused(body: unknown): RefusedField | undefined {
   return undefined;
 }
 
+/** Why a form's field is refused, by its name or a part of it (`extra[api_key]`); undefined where it is not. */
+export function isRefusedName(name: string): string | undefined {
+  const refused = name.split(/[[\].]+/).find((part) => Object.hasOwn(REFUSED, part));
+  return refused === undefined ? undefined : REFUSED[refused];
+}
+
 interface Place {
   readonly inSchemaRoot: boolean;
   readonly inSchema: boolean;

@@ -8,10 +8,18 @@ import type { Reading } from "../usage.ts";
 
 /** `Body` is the endpoint's validated body. */
 export interface Meter<Body> {
-  /** The true upper bound, given the bytes of the body as it will be sent (without data URLs' content). */
-  bound(body: Body, sentBytes: number, row: ModelRow): Bound;
+  /** The true upper bound. */
+  bound(body: Body, measured: Measured, row: ModelRow): Bound;
   /** A fresh reader for one answer. */
   reader(body: Body, sent: Sent): AnswerReader;
+}
+
+/** What was measured of a call before it was admitted. */
+export interface Measured {
+  /** Bytes of the body as it will be sent, without the content of data URLs and files. */
+  readonly sentBytes: number;
+  /** The true length of the recording that was sent, from its frames; null where there is none. */
+  readonly recordingMs: number | null;
 }
 
 /** What stood in the call that was sent. */
@@ -19,16 +27,19 @@ export interface Sent {
   readonly row: ModelRow;
   /** The cap per choice that was sent upstream. */
   readonly outputCap: number | undefined;
+  readonly measured: Measured;
 }
 
 /** Reads the usage of one answer in passing. `reading()` always resolves, once the answer is over or cut. */
-export type AnswerReader = JsonReader | EventReader;
+export type AnswerReader = JsonReader | EventReader | BytesReader;
 
 /** For an answer that is one JSON document. */
 export interface JsonReader {
   readonly kind: "json";
   /** False where the document is no answer (an error under status 200, no object): the try failed. */
   read(answer: unknown): boolean;
+  /** The id that the answer hands out, if it does. */
+  created?(): string | null;
   reading(): Reading;
 }
 
@@ -41,8 +52,19 @@ export type EventVerdict = "pass" | "drop" | "end" | "broken";
 /** For an answer that is a stream of server-sent events. */
 export interface EventReader {
   readonly kind: "events";
-  /** True where an event may have to be dropped, so that none may pass before it is whole. */
-  readonly drops: boolean;
+  /** True where no event may pass before it is whole: it may have to be dropped, or hands out an id. */
+  readonly wholeEvents: boolean;
   event(data: string): EventVerdict;
+  /** The id that an event handed out, if one did. */
+  created?(): string | null;
+  reading(): Reading;
+}
+
+/** For an answer that is bytes: audio, a transcript as text, whatever a custom engine says. */
+export interface BytesReader {
+  readonly kind: "bytes";
+  /** Whether an answer of this content type is one at all. */
+  accepts(contentType: string): boolean;
+  push(chunk: Uint8Array): void;
   reading(): Reading;
 }

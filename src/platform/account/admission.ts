@@ -3,9 +3,10 @@
  * transaction, so what was judged is what is there.
  */
 import { decideAdmission } from "../../core/admission.ts";
-import type { Admission, AdmitRequest, Hold, Permission } from "../../core/hold.ts";
+import type { Admission, AdmitRequest, Bound, Hold, Permission } from "../../core/hold.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { ratesOf } from "../../core/limits.ts";
+import type { Owned, OwnedKind, OwnedRef } from "../../core/owned.ts";
 import { tenantPrices } from "../../core/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { allowsModel } from "../../core/routes.ts";
@@ -20,15 +21,20 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   const { caller } = found;
   const forbidden = forbid(caller, request.model);
   if (forbidden) return { ok: false, refusal: forbidden };
+  const named = findOwned(books, request.owned, nowMs);
+  if (!named.ok) return named;
+  const { owned } = named;
+  const other = owned.find((one) => one.model !== request.model);
+  if (other) return { ok: false, refusal: anotherModel(other) };
   const known = books.holds.find(request.callId);
-  if (known) return admitAgain(books, caller, known, nowMs);
+  if (known) return admitAgain(books, caller, known, owned, nowMs);
 
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
   const fixed = tenantPrices(request.row, account.plan, request.model);
   const decision = decideAdmission({
     model: request.model,
-    bound: request.bound,
+    bound: continuing(request.bound, owned),
     prices: fixed.prices,
     free: request.row.free,
     levels,
@@ -57,13 +63,15 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
     expiresAtMs: nowMs + ttlMs,
   };
   books.hold(hold);
-  return { ok: true, hold: toHold(books, hold), rates: ratesOf(levels, nowMs) };
+  return { ok: true, hold: toHold(books, hold), rates: ratesOf(levels, nowMs), owned };
 }
 
 /** For what costs nothing: counts nothing. */
-export function permit(books: Books, digest: KeyDigest, nowMs: number): Permission {
+export function permit(books: Books, digest: KeyDigest, refs: readonly OwnedRef[], nowMs: number): Permission {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
+  const named = findOwned(books, refs, nowMs);
+  if (!named.ok) return named;
   const { key } = found.caller;
   return {
     ok: true,
@@ -72,8 +80,40 @@ export function permit(books: Books, digest: KeyDigest, nowMs: number): Permissi
     accountId: books.tenants.account().id,
     models: key.models,
     rates: ratesOf(books.levels(found.caller, nowMs), nowMs),
+    owned: named.owned,
   };
 }
+
+/** What the answer calls an id of a kind. */
+const KIND_WORDS: Record<OwnedKind, string> = { response: "response", video_job: "video job" };
+
+/** Each id must be this account's; somebody else's and an unknown one are the same here: both are not in the table. */
+function findOwned(
+  books: Books,
+  refs: readonly OwnedRef[],
+  nowMs: number,
+): { ok: true; owned: readonly Owned[] } | { ok: false; refusal: Refusal } {
+  const owned: Owned[] = [];
+  for (const ref of refs) {
+    const found = books.ownedIds.find(ref, nowMs);
+    if (!found) return { ok: false, refusal: { kind: "id_not_found", what: KIND_WORDS[ref.kind] } };
+    owned.push(found);
+  }
+  return { ok: true, owned };
+}
+
+/** A turn that continues a conversation brings all of it along. */
+function continuing(bound: Bound, owned: readonly Owned[]): Bound {
+  const earlier = owned.reduce((sum, one) => sum + one.totalTokens, 0);
+  if (earlier === 0) return bound;
+  return { ...bound, fixed: { ...bound.fixed, input_tokens: (bound.fixed.input_tokens ?? 0) + earlier } };
+}
+
+const anotherModel = ({ kind, model }: Owned): Refusal => ({
+  kind: "invalid_request",
+  message: `This ${KIND_WORDS[kind]} was made with \`${model}\`. Keep the same model across a conversation.`,
+  param: "model",
+});
 
 type Authentication = { ok: true; caller: LiveCaller } | { ok: false; refusal: Refusal };
 
@@ -103,9 +143,15 @@ function forbid({ key }: LiveCaller, model: string): Refusal | undefined {
 }
 
 /** The same call asked for twice (its answer was lost): the hold it has. An ended one is not held again. */
-function admitAgain(books: Books, caller: LiveCaller, known: HoldRow, nowMs: number): Admission {
+function admitAgain(
+  books: Books,
+  caller: LiveCaller,
+  known: HoldRow,
+  owned: readonly Owned[],
+  nowMs: number,
+): Admission {
   if (known.state !== "open" || known.keyId !== caller.key.id) throw new Error(`call ${known.callId} was used before`);
-  return { ok: true, hold: toHold(books, known), rates: ratesOf(books.levels(caller, nowMs), nowMs) };
+  return { ok: true, hold: toHold(books, known), rates: ratesOf(books.levels(caller, nowMs), nowMs), owned };
 }
 
 function toHold(books: Books, hold: NewHold): Hold {

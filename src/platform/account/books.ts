@@ -18,6 +18,7 @@ import { Keys } from "./keys.ts";
 import { Ledger } from "./ledger.ts";
 import { OperatorBook } from "./operator-book.ts";
 import { Outbox } from "./outbox.ts";
+import { OwnedIds } from "./owned-ids.ts";
 import type { Sql } from "./schema.ts";
 import { Spending } from "./spending.ts";
 import type { Subject } from "./subjects.ts";
@@ -44,6 +45,7 @@ export class Books {
   readonly spending: Spending;
   readonly operatorBook: OperatorBook;
   readonly outbox: Outbox;
+  readonly ownedIds: OwnedIds;
   #heldNanoUsd = 0;
   #openHolds = 0;
   /** No open hold is due before this. */
@@ -59,6 +61,7 @@ export class Books {
     this.spending = new Spending(sql);
     this.operatorBook = new OperatorBook(sql);
     this.outbox = new Outbox(sql);
+    this.ownedIds = new OwnedIds(sql);
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
       this.activities.load(hold);
@@ -137,6 +140,7 @@ export class Books {
   /** Deletes rows that nothing needs any more, at most `limit` of each sort. */
   prune(nowMs: number, limit: number): void {
     if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
+    this.ownedIds.prune(nowMs, limit);
     const gone = Math.max(this.holds.prune(nowMs, limit), this.dayRequests.prune(nowMs, limit));
     const nextMs = this.holds.nextPruneMs();
     this.#nextPruneMs = gone === limit ? nowMs : nextMs && Math.max(nextMs, nowMs) + PRUNE_EVERY_MS;

@@ -41,6 +41,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     endedAtMs: nowMs,
     entryId,
   });
+  books.ownedIds.settled(hold.callId, countedTokens(usage));
   if (overrunNanoUsd > 0) books.operatorBook.overrun(hold.callId, overrunNanoUsd, nowMs);
   books.outbox.add({
     ...eventOf(books, hold, nowMs),

@@ -137,6 +137,29 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT;
   INSERT INTO marks VALUES (1, 0, 0, 0);
   `,
+  `
+  -- Ids that the service handed out to this account, and where each of them lives.
+  CREATE TABLE owned_ids (
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    upstream TEXT NOT NULL,
+    target_model TEXT NOT NULL,
+    model TEXT NOT NULL,
+    -- The first id of the conversation that it is a turn of.
+    conversation TEXT NOT NULL,
+    -- Tokens of the conversation up to and with this turn.
+    total_tokens INTEGER NOT NULL,
+    PRIMARY KEY (kind, id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX owned_ids_call ON owned_ids (call_id);
+  CREATE INDEX owned_ids_conversation ON owned_ids (conversation);
+  CREATE TABLE conversations (
+    id TEXT PRIMARY KEY,
+    kept_until_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX conversations_due ON conversations (kept_until_ms);
+  `,
 ];
 
 const SCHEMA = "schema";

@@ -1,0 +1,143 @@
+/**
+ * Kinds of request bodies, as values for the table: how a body is judged, and what of it goes upstream.
+ */
+import type * as z from "zod";
+import { type FormPart, textOf } from "../multipart.ts";
+import type { Refusal } from "../refusal.ts";
+import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
+import { findRefused, isRefusedName } from "./refused.ts";
+
+/** A body that was read within its limit, by its kind. */
+export type RawBody =
+  | { readonly kind: "json"; readonly value: unknown }
+  | { readonly kind: "form"; readonly boundary: string; readonly parts: readonly FormPart[] }
+  | { readonly kind: "any"; readonly contentType: string | null; readonly bytes: Uint8Array }
+  | { readonly kind: "none" };
+export type BodyKind = RawBody["kind"];
+
+export type ParsedBody<Body> = { ok: true; body: Body; payload: Payload } | { ok: false; refusal: Refusal };
+
+/** What the table says of a body. */
+export interface BodyRule<Body> {
+  readonly kind: BodyKind;
+  readonly maxBytes: number;
+  /** For documents; null where any bytes pass. */
+  readonly schema: z.ZodType | null;
+  /** `taken`: names of fields that are set for each try; `forced`: fields set over the caller's. */
+  parse(raw: RawBody, rules: BodyRules<Body>): ParsedBody<Body>;
+}
+export interface BodyRules<Body> {
+  readonly taken: readonly string[];
+  readonly forced: (body: Body) => Record<string, unknown>;
+  /** UTF-8 bytes of data URLs, whose content is charged per part and not as text. */
+  readonly dataUrlBytes: (body: Body) => number;
+}
+
+/** JSON bodies up to this many bytes (design section 7). */
+export const MAX_JSON_BYTES = 20 * 1024 * 1024;
+export const MAX_FORM_BYTES = 26 * 1024 * 1024;
+
+/** A JSON object. The schema only judges: what is sent are the caller's own values. */
+export function json<Body extends object>(schema: z.ZodType<Body>): BodyRule<Body> {
+  return {
+    kind: "json",
+    maxBytes: MAX_JSON_BYTES,
+    schema,
+    parse(raw, { taken, forced, dataUrlBytes }) {
+      const value = raw.kind === "json" ? raw.value : undefined;
+      if (typeof value !== "object" || value === null || Array.isArray(value)) {
+        return refuse("The request body must be a JSON object.", null);
+      }
+      const refused = findRefused(value);
+      if (refused) return refuse(`\`${refused.path}\` is not accepted: ${refused.why}.`, refused.path);
+      const checked = schema.safeParse(value);
+      if (!checked.success) return refuseIssue(checked.error);
+      const rest: Record<string, unknown> = { ...value, ...forced(checked.data) };
+      for (const field of taken) delete rest[field];
+      return { ok: true, body: checked.data, payload: jsonPayload(rest, dataUrlBytes(checked.data)) };
+    },
+  };
+}
+
+/** A file of a form. */
+export interface FormFile {
+  readonly fileName: string;
+  readonly contentType: string | undefined;
+  readonly bytes: Uint8Array;
+}
+
+export const isFormFile = (value: unknown): value is FormFile =>
+  typeof value === "object" && value !== null && "bytes" in value && "fileName" in value;
+
+/** multipart/form-data: text fields as strings, files as `FormFile`. Each name stands once. */
+export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Body> {
+  return {
+    kind: "form",
+    maxBytes: MAX_FORM_BYTES,
+    schema,
+    parse(raw, { taken }) {
+      if (raw.kind !== "form") return refuse("The request body must be multipart/form-data.", null);
+      const fields: Record<string, string | FormFile> = {};
+      for (const part of raw.parts) {
+        const problem = addField(fields, part);
+        if (problem) return problem;
+      }
+      const checked = schema.safeParse(fields);
+      if (!checked.success) return refuseIssue(checked.error);
+      const kept = raw.parts.filter((part) => !taken.includes(part.name));
+      return { ok: true, body: checked.data, payload: formPayload(raw.boundary, kept) };
+    },
+  };
+}
+
+function addField(fields: Record<string, string | FormFile>, part: FormPart): ParsedBody<never> | undefined {
+  const { name, fileName, contentType, content } = part;
+  const why = isRefusedName(name);
+  if (why) return refuse(`\`${name}\` is not accepted: ${why}.`, name);
+  if (Object.hasOwn(fields, name)) return refuse(`The field \`${name}\` stands twice; send it once.`, name);
+  const value = fileName === undefined ? textOf(part) : { fileName, contentType, bytes: content };
+  if (value === undefined) return refuse(`The field \`${name}\` is not valid UTF-8.`, name);
+  fields[name] = value;
+  return undefined;
+}
+
+/** Any bytes, passed on as they are. */
+export const anything: BodyRule<Uint8Array> = {
+  kind: "any",
+  maxBytes: MAX_FORM_BYTES,
+  schema: null,
+  parse(raw) {
+    if (raw.kind !== "any") return refuse("The request body could not be read.", null);
+    return { ok: true, body: raw.bytes, payload: verbatimPayload(raw.contentType, raw.bytes) };
+  },
+};
+
+/** No body; one that is sent is not read. */
+export const nothing: BodyRule<null> = {
+  kind: "none",
+  maxBytes: 0,
+  schema: null,
+  parse: () => ({ ok: true, body: null, payload: NO_PAYLOAD }),
+};
+
+function refuse(message: string, param: string | null): { ok: false; refusal: Refusal } {
+  return { ok: false, refusal: { kind: "invalid_request", message, param } };
+}
+
+/** The first thing wrong, with the field's path as OpenAI writes it. */
+function refuseIssue(error: z.ZodError): { ok: false; refusal: Refusal } {
+  const issue = error.issues[0];
+  const param = issue ? pathOf(issue.path) : "";
+  return refuse(
+    param ? `Invalid \`${param}\`: ${issue?.message}` : (issue?.message ?? "Invalid request."),
+    param || null,
+  );
+}
+
+/** `messages[0].content`, as OpenAI writes paths. */
+function pathOf(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === "number") return `${text}[${step}]`;
+    return text ? `${text}.${String(step)}` : String(step);
+  }, "");
+}

@@ -1,0 +1,38 @@
+/**
+ * Ids that the service hands out: each belongs to the account that made it, and to nobody else.
+ *
+ * An id is recorded in the account's object before the account can use it. Somebody else's id, an unknown one and one
+ * that is no longer kept answer alike, without an upstream call.
+ */
+import type { CallId } from "./ids.ts";
+
+export type OwnedKind = "response" | "video_job";
+
+/** An id that a call names. */
+export interface OwnedRef {
+  readonly kind: OwnedKind;
+  readonly id: string;
+}
+
+/** What is known of an id when a call names it. */
+export interface Owned extends OwnedRef {
+  /** Where it lives: later calls go there and nowhere else. */
+  readonly upstream: string;
+  readonly targetModel: string;
+  /** The model as the tenant named it. */
+  readonly model: string;
+  /** Tokens of the conversation up to and with this turn: what a continued one brings along. */
+  readonly totalTokens: number;
+}
+
+/** A new id, recorded before the bytes that carry it pass. `continues`: the id whose conversation it goes on with. */
+export interface NewOwned extends OwnedRef {
+  readonly callId: CallId;
+  readonly upstream: string;
+  readonly targetModel: string;
+  readonly model: string;
+  readonly continues: string | null;
+}
+
+/** Conversations are kept this long after their last turn (contract: Responses conversation retention). */
+export const CONVERSATION_LIFE_MS = 24 * 60 * 60 * 1000;

@@ -1,0 +1,19 @@
+/** Records the id that an answer hands out for the account that made it, before the account can see it. */
+import type { ServedBy } from "../core/hold.ts";
+import type { Ports } from "./ports.ts";
+import type { AdmittedCall } from "./serve.ts";
+
+/** Rejects when it cannot be recorded: then its bytes must not pass. */
+export async function own(admitted: AdmittedCall, id: string, servedBy: ServedBy, ports: Ports): Promise<void> {
+  const { call, caller, callId, endpoint, route } = admitted;
+  if (endpoint.creates === null) return;
+  await ports.account(caller.number).own({
+    kind: endpoint.creates,
+    id,
+    callId,
+    upstream: servedBy.upstream,
+    targetModel: servedBy.model,
+    model: route.model,
+    continues: call.owned[0]?.id ?? null,
+  });
+}

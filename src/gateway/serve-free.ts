@@ -1,0 +1,49 @@
+/**
+ * A call that costs nothing: no hold, no usage. The account object still says whether the key is live and whether the
+ * ids named are the account's; the call goes to the target where they live, and to no other.
+ */
+import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import type { CallId } from "../core/ids.ts";
+import type { Refusal } from "../core/refusal.ts";
+import { pinnedTo } from "../core/routes.ts";
+import { callHeaders, refuse } from "./answer.ts";
+import { forward } from "./forward.ts";
+import { permit } from "./permit.ts";
+import type { Caller, Ports } from "./ports.ts";
+
+export interface FreeCall {
+  readonly call: Call;
+  readonly endpoint: Endpoint;
+  readonly caller: Caller;
+  readonly callId: CallId;
+}
+
+export async function serveFree(free: FreeCall, client: AbortSignal, ports: Ports): Promise<Response> {
+  const { call, endpoint, caller, callId } = free;
+  const no = (refusal: Refusal) => refuse(refusal, callId, endpoint.errors);
+  const permission = await permit(caller, call.owned, ports);
+  if (!permission.ok) return no(permission.refusal);
+  const [home] = permission.owned;
+  if (!home) return no({ kind: "internal" });
+  const routing = await ports.directory.routing().catch(() => undefined);
+  if (!routing) return no({ kind: "admission_unavailable" });
+
+  const forwarded = await forward(
+    {
+      ...free,
+      route: { targets: pinnedTo(home), retryOn: [], ownInstance: false },
+      routing,
+      outputCap: undefined,
+      reader: () => call.reader(null),
+    },
+    client,
+    ports,
+  );
+  if (forwarded.kind !== "served" || forwarded.served.kind !== "document") {
+    return no(forwarded.kind === "refused" ? forwarded.refusal : { kind: "internal" });
+  }
+  const { served } = forwarded;
+  const headers = callHeaders(callId, served.servedBy.region, permission.rates);
+  headers.set("content-type", served.contentType);
+  return new Response(served.bytes, { status: 200, headers });
+}

@@ -1,0 +1,62 @@
+/**
+ * An upstream's own words about a request: of the statuses that judge the request itself they pass, with everything of
+ * the operator's taken out; of all others they do not.
+ */
+import { passesWords } from "../core/failure.ts";
+import type { Refusal } from "../core/refusal.ts";
+import { readUpstream } from "./body.ts";
+import type { Ports, UpstreamAnswer } from "./ports.ts";
+
+/** A JSON answer longer than this is not held in memory. */
+export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+/** An error body longer than this is cut off; its words are not worth more. */
+const MAX_ERROR_BYTES = 64 * 1024;
+
+/** Null where none may pass; the body is read or let go. */
+export async function upstreamWords(
+  answer: UpstreamAnswer & { kind: "answer" },
+  ownInstance: boolean,
+  scrub: (text: string) => string,
+  signal: AbortSignal,
+  ports: Ports,
+): Promise<Refusal | null> {
+  const { status } = answer.response;
+  if (!passesWords(status, ownInstance)) {
+    await answer.response.body?.cancel().catch(() => undefined);
+    return null;
+  }
+  const bytes = await readUpstream(answer, MAX_ERROR_BYTES, signal, ports);
+  const said = errorFields(typeof bytes === "string" ? undefined : parseAnswer(bytes));
+  const clean = (text: string | null) => (text === null ? null : scrub(text));
+  return {
+    kind: "upstream_refused",
+    status,
+    message: clean(said.message) || "The model server refused the request.",
+    param: clean(said.param),
+    code: clean(said.code),
+  };
+}
+
+const decoder = new TextDecoder();
+
+/** Undefined where it is no JSON. */
+export function parseAnswer(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The fields of an error body in OpenAI's shape or in the flat one. */
+function errorFields(body: unknown): { message: string | null; param: string | null; code: string | null } {
+  const outer = typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
+  const inner =
+    typeof outer.error === "object" && outer.error !== null ? (outer.error as Record<string, unknown>) : outer;
+  const text = (value: unknown) => (typeof value === "string" ? value : null);
+  return {
+    message: text(inner.message) ?? text(outer.error),
+    param: text(inner.param),
+    code: text(inner.code),
+  };
+}
