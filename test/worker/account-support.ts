@@ -105,6 +105,7 @@ export function request(id: string, tokens = 1, some: Partial<AdmitRequest> = {}
     alias: null,
     row: row(),
     bound: { fixed: { input_tokens: tokens } },
+    owned: [],
     startedAtMs: Date.now(),
     ...some,
   };

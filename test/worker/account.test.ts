@@ -94,7 +94,7 @@ describe("an object that was never opened", () => {
     const { stub } = newObject();
     const unknown = { ok: false, refusal: { kind: "bad_key", why: "unknown" } };
     expect(await stub.admit(request("c1"))).toEqual(unknown);
-    expect(await stub.permit(digestOf("k"))).toEqual(unknown);
+    expect(await stub.permit(digestOf("k"), [])).toEqual(unknown);
     expect(await stub.settle(settlement("c1"))).toEqual({ state: "unknown", chargedNanoUsd: 0 });
     expect(await stub.renew(call("c1"))).toBe(false);
     expect(await stub.findKey(digestOf("k"))).toBeUndefined();
@@ -153,6 +153,7 @@ describe("admission", () => {
         onDisconnect: "drain",
       },
       rates: {},
+      owned: [],
     });
   });
 

@@ -1,0 +1,223 @@
+/**
+ * Random histories against the real object, beside a model that recomputes everything from a list of calls: whatever
+ * happens, both give the same answers (so nothing passes a limit, and nothing is refused that had room), and the books
+ * are in order after every step.
+ */
+import { evictDurableObject } from "cloudflare:test";
+import fc from "fast-check";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { BUDGET_DURATIONS, type Limits, NO_LIMITS } from "../../src/core/tenant.ts";
+import { AccountModel } from "./account-model.ts";
+import {
+  addKey,
+  credit,
+  digestOf,
+  fakeClock,
+  keyId,
+  limits,
+  lowerable,
+  newAccount,
+  perToken,
+  releaseOf,
+  request,
+  row,
+  type Stub,
+  settlement,
+  teamId,
+} from "./account-support.ts";
+
+let advance: (byMs: number) => void;
+beforeEach(() => {
+  advance = fakeClock();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Three keys of two teams. */
+const KEYS = [
+  { name: "k", team: "t" },
+  { name: "k2", team: "t" },
+  { name: "k3", team: "u" },
+] as const;
+const HOLD_TTL_MS = 120_000;
+
+const someLimits: fc.Arbitrary<Partial<Limits>> = fc.oneof(
+  fc.record({ rpm_limit: fc.integer({ min: 0, max: 6 }) }),
+  fc.record({ tpm_limit: fc.integer({ min: 0, max: 200 }) }),
+  fc.record({ rpd_limit: fc.integer({ min: 0, max: 9 }) }),
+  fc.record({ max_parallel_requests: fc.integer({ min: 0, max: 4 }) }),
+  fc.record({
+    maxBudgetNanoUsd: fc.integer({ min: 0, max: 400 }),
+    budgetDuration: fc.constantFrom(...BUDGET_DURATIONS),
+  }),
+  fc.constant({}),
+);
+
+type Step =
+  | { do: "admit"; key: number; input: number; cap: number | null; price: number }
+  | { do: "settle"; which: number; used: number }
+  | { do: "release"; which: number }
+  | { do: "wait"; ms: number }
+  | { do: "credit"; amount: number }
+  | { do: "limit"; at: number; some: Partial<Limits> }
+  | { do: "block"; key: number; blocked: boolean }
+  | { do: "restart" };
+
+const which = fc.integer({ min: 0, max: 5 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      do: fc.constant("admit" as const),
+      key: fc.integer({ min: 0, max: 2 }),
+      input: fc.integer({ min: 0, max: 60 }),
+      cap: fc.option(fc.integer({ min: 1, max: 80 })),
+      price: fc.integer({ min: 0, max: 3 }),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({ do: fc.constant("settle" as const), which, used: fc.integer({ min: 0, max: 90 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("release" as const), which }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constant("wait" as const),
+      ms: fc.constantFrom(1, 400, 1_000, 20_000, 60_000, 61_000, 119_999, 120_000, 600_000, 43_200_000, 86_400_000),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("credit" as const),
+      amount: fc.integer({ min: -100, max: 300 }).filter(Boolean),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constant("limit" as const), at: fc.integer({ min: 0, max: 5 }), some: someLimits }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("block" as const),
+      key: fc.integer({ min: 0, max: 2 }),
+      blocked: fc.boolean(),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("restart" as const) }) },
+);
+
+/** One history on an object of its own. */
+class History {
+  readonly #stub: Stub;
+  readonly #model = new AccountModel();
+  /** All calls asked for, the newest first. */
+  readonly #asked: string[] = [];
+  #credits = 0;
+
+  constructor(stub: Stub) {
+    this.#stub = stub;
+  }
+
+  async run(step: Step): Promise<void> {
+    const [said, expected] = await this.#both(step);
+    expect(said).toBe(expected);
+    await this.#check();
+  }
+
+  /** What the object answers and what the model does. */
+  async #both(step: Step): Promise<[string, string]> {
+    const model = this.#model;
+    switch (step.do) {
+      case "admit":
+        return this.#admit(step);
+      case "settle": {
+        const id = this.#asked[step.which] ?? "nobody";
+        const end = await this.#stub.settle(settlement(id, step.used));
+        return [`${end.state} ${end.chargedNanoUsd}`, model.settle(id, step.used, Date.now())];
+      }
+      case "release": {
+        const id = this.#asked[step.which] ?? "nobody";
+        const end = await this.#stub.release(releaseOf(id));
+        return [`${end.state} ${end.chargedNanoUsd}`, model.release(id, Date.now())];
+      }
+      case "credit": {
+        const outcome = await credit(this.#stub, step.amount, `r${++this.#credits}`);
+        return [String(outcome?.kind), model.credit(step.amount)];
+      }
+      case "limit":
+        await this.#limit(step.at, step.some);
+        return ["", ""];
+      case "block": {
+        const { name } = KEYS[step.key]!;
+        await this.#stub.amendKey(keyId(name), { blocked: step.blocked });
+        if (step.blocked) model.blocked.add(name);
+        else model.blocked.delete(name);
+        return ["", ""];
+      }
+      case "wait":
+        advance(step.ms);
+        return ["", ""];
+      case "restart":
+        await evictDurableObject(this.#stub);
+        return ["", ""];
+    }
+  }
+
+  async #admit({ key, input, cap, price }: Step & { do: "admit" }): Promise<[string, string]> {
+    const { name, team } = KEYS[key]!;
+    const id = `call${this.#asked.length}`;
+    this.#asked.unshift(id);
+    const admission = await this.#stub.admit(
+      request(id, input, {
+        keyDigest: digestOf(name),
+        row: row({ costNanoUsd: perToken(price) }),
+        bound: cap === null ? { fixed: { input_tokens: input } } : lowerable(input, cap),
+      }),
+    );
+    const expected = this.#model.admit({ id, key: name, team, input, cap, price }, Date.now(), HOLD_TTL_MS);
+    if (admission.ok) return [`ok ${admission.hold.amountNanoUsd} ${admission.hold.outputCap ?? null}`, expected];
+    const { refusal } = admission;
+    if (refusal.kind === "rate_limit") return [`${refusal.level} ${refusal.limit}`, expected];
+    return [refusal.kind === "budget_spent" ? `${refusal.level} budget` : refusal.kind, expected];
+  }
+
+  async #limit(at: number, some: Partial<Limits>): Promise<void> {
+    const chosen: Limits = { ...NO_LIMITS, ...some };
+    const key = KEYS[at];
+    if (key) await this.#stub.amendKey(keyId(key.name), { limits: chosen });
+    else if (at === 5) await this.#stub.amend({ limits: chosen });
+    else await this.#stub.amendTeam(teamId(at === 3 ? "t" : "u"), { limits: chosen });
+    this.#model.limits.set(key?.name ?? ["t", "u", "account"][at - 3]!, chosen);
+  }
+
+  async #check(): Promise<void> {
+    this.#model.expire(Date.now());
+    const balance = this.#model.balance;
+    const held = this.#model.held();
+    expect(await this.#stub.audit()).toMatchObject({
+      problems: [],
+      entriesNanoUsd: balance,
+      balanceNanoUsd: balance,
+      heldNanoUsd: held,
+    });
+    expect(balance - held).toBeGreaterThanOrEqual(0);
+  }
+}
+
+it("whatever happens, in whatever order, the object answers as the plain model does and its books are in order", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60, size: "max" }), async (steps) => {
+      const { stub } = await newAccount({ team: {} });
+      await stub.createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
+      for (const { name, team } of KEYS.slice(1)) await addKey(stub, name, { team: teamId(team), limits: limits({}) });
+      const history = new History(stub);
+      await history.run({ do: "credit", amount: 2_000 });
+      for (const each of steps) await history.run(each);
+    }),
+    { numRuns: 25, endOnFailure: true },
+  );
+}, 30_000);

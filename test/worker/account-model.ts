@@ -1,0 +1,146 @@
+/**
+ * A model of the account object: everything recomputed from a plain list of calls, with no index, window or mirror. Slow
+ * and plain on purpose; the object must answer what it answers.
+ */
+import type { BudgetDuration, Limits } from "../../src/core/tenant.ts";
+
+export type Level = "key" | "team" | "account";
+type Party = { readonly key: string; readonly team: string };
+
+interface ModelCall extends Party {
+  readonly id: string;
+  readonly admittedAtMs: number;
+  readonly amount: number;
+  readonly price: number;
+  expiresAtMs: number;
+  tokens: number;
+  charged: number;
+  endedAtMs: number;
+  state: "open" | "settled" | "released" | "expired";
+}
+
+export interface Ask extends Party {
+  readonly id: string;
+  readonly input: number;
+  /** Null: no output; else a cap that may be lowered. */
+  readonly cap: number | null;
+  /** Nano-USD per token. */
+  readonly price: number;
+}
+
+export class AccountModel {
+  readonly calls: ModelCall[] = [];
+  readonly limits = new Map<string, Limits>();
+  readonly blocked = new Set<string>();
+  balance = 0;
+
+  /** `ok <amount> <cap>`, or the refusal in words. */
+  admit(ask: Ask, nowMs: number, ttlMs: number): string {
+    this.expire(nowMs);
+    if (this.blocked.has(ask.key)) return "bad_key";
+    const least = ask.cap === null ? null : Math.min(16, ask.cap);
+    const refusal = this.#refusal(ask, least, nowMs);
+    if (refusal) return refusal;
+    let cap = least;
+    while (cap !== null && ask.cap !== null && cap < ask.cap && !this.#refusal(ask, cap + 1, nowMs)) cap++;
+    const tokens = ask.input + (cap ?? 0);
+    const amount = tokens * ask.price;
+    const { id, key, team, price } = ask;
+    const times = { admittedAtMs: nowMs, expiresAtMs: nowMs + ttlMs, endedAtMs: 0 };
+    this.calls.push({ id, key, team, price, amount, tokens, ...times, charged: 0, state: "open" });
+    return `ok ${amount} ${cap}`;
+  }
+
+  settle(id: string, used: number, nowMs: number): string {
+    const call = this.calls.find((each) => each.id === id);
+    if (!call) return "unknown 0";
+    if (call.state === "open") {
+      this.#end(call, "settled", nowMs);
+      call.charged = Math.min(used * call.price, call.amount);
+      call.tokens = used;
+      this.balance -= call.charged;
+    }
+    return `${call.state} ${call.charged}`;
+  }
+
+  release(id: string, nowMs: number): string {
+    const call = this.calls.find((each) => each.id === id);
+    if (!call) return "unknown 0";
+    if (call.state === "open") {
+      this.#end(call, "released", nowMs);
+      call.tokens = 0;
+    }
+    return `${call.state} ${call.charged}`;
+  }
+
+  expire(nowMs: number): void {
+    for (const call of this.calls)
+      if (call.state === "open" && call.expiresAtMs <= nowMs) this.#end(call, "expired", nowMs);
+  }
+
+  credit(amount: number): string {
+    if (amount < 0 && this.balance - this.held() + amount < 0) return "out_of_range";
+    this.balance += amount;
+    return "booked";
+  }
+
+  held(of: (call: ModelCall) => boolean = () => true): number {
+    return sum(this.calls.filter((call) => call.state === "open" && of(call)).map((call) => call.amount));
+  }
+
+  #end(call: ModelCall, state: ModelCall["state"], nowMs: number): void {
+    call.state = state;
+    call.endedAtMs = nowMs;
+  }
+
+  /** The first rule that the call would break. */
+  #refusal(ask: Ask, cap: number | null, nowMs: number): string | undefined {
+    const tokens = ask.input + (cap ?? 0);
+    const amount = tokens * ask.price;
+    const levels: [Level, (call: Party) => boolean, Limits | undefined][] = [
+      ["key", (call) => call.key === ask.key, this.limits.get(ask.key)],
+      ["team", (call) => call.team === ask.team, this.limits.get(ask.team)],
+      ["account", () => true, this.limits.get("account")],
+    ];
+    for (const [level, mine, limits] of levels) {
+      if (!limits) continue;
+      const own = this.calls.filter(mine);
+      const minute = own.filter((call) => counts(call.admittedAtMs, nowMs, 1_000, 60_000));
+      const day = own.filter((call) => counts(call.admittedAtMs, nowMs, 600_000, 86_400_000));
+      const uses: [keyof Limits, number, number][] = [
+        ["rpm_limit", minute.length, 1],
+        ["tpm_limit", sum(minute.map((call) => call.tokens)), tokens],
+        ["rpd_limit", day.length, 1],
+        ["max_parallel_requests", own.filter((call) => call.state === "open").length, 1],
+      ];
+      for (const [name, used, more] of uses) {
+        const limit = limits[name] as number | null;
+        if (limit !== null && more > 0 && used + more > limit) return `${level} ${name}`;
+      }
+    }
+    for (const [level, mine, limits] of levels) {
+      if (!limits || limits.maxBudgetNanoUsd === null || amount === 0) continue;
+      const startMs = windowStart(limits.budgetDuration, nowMs);
+      const spent = sum(
+        this.calls.filter((call) => mine(call) && call.endedAtMs >= startMs).map((call) => call.charged),
+      );
+      if (spent + this.held(mine) + amount > limits.maxBudgetNanoUsd) return `${level} budget`;
+    }
+    if (amount > 0 && this.balance - this.held() - amount < 0) return "no_credit";
+    return undefined;
+  }
+}
+
+/** Whether a call still counts: its bucket leaves when all of it is older than the window. */
+const counts = (atMs: number, nowMs: number, bucketMs: number, spanMs: number): boolean =>
+  Math.floor(atMs / bucketMs) * bucketMs + bucketMs + spanMs > nowMs;
+
+function windowStart(duration: BudgetDuration, nowMs: number): number {
+  const date = new Date(nowMs);
+  const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()];
+  if (duration === "day") return Date.UTC(year, month, day);
+  if (duration === "week") return Date.UTC(year, month, day - ((date.getUTCDay() + 6) % 7));
+  return duration === "month" ? Date.UTC(year, month, 1) : 0;
+}
+
+const sum = (amounts: readonly number[]): number => amounts.reduce((total, amount) => total + amount, 0);
