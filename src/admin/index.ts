@@ -1,0 +1,70 @@
+/**
+ * The operator's API, `/admin`: accounts, credits, keys, teams, routing, prices, usage.
+ *
+ * One zod schema a body validates it, types its handler and stands in `/admin/openapi.json`. Resources are files; what
+ * they share is `fields` (what may be said), `wire` (how it is said), `route` (how it is called), `desk` (what they work
+ * with), `problem` (how it is refused). The books are in D1 and in the accounts' objects; this folder keeps nothing.
+ */
+import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import * as z from "zod";
+import { log } from "../platform/log.ts";
+import { addAccounts } from "./accounts.ts";
+import type { AdminBindings, AdminSurface } from "./desk.ts";
+import { addKeys } from "./keys.ts";
+import { addLedger } from "./ledger.ts";
+import { openApi } from "./openapi.ts";
+import { operatorOnly } from "./operator.ts";
+import { answerError, Problem } from "./problem.ts";
+import { answers, ok, route, Surface } from "./route.ts";
+import { addTeams } from "./teams.ts";
+
+const MAX_BODY_BYTES = 1_000_000;
+
+const RESOURCES = [
+  addAccounts,
+  addLedger,
+  addTeams,
+  addKeys,
+  addDocument,
+];
+
+/** Answers whatever is under `/admin`; its paths are whole, so mount it at the root. */
+export function adminApp(): Hono<AdminBindings> {
+  const app = new Hono<AdminBindings>();
+  app.onError((error, context) => answerError(error, context, log));
+  // Nothing of a request is read before its sender is known.
+  app.use("/admin/*", operatorOnly);
+  app.use("/admin/*", bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
+  const api: AdminSurface = new Surface(app, (context) => context.get("desk"));
+  for (const add of RESOURCES) add(api);
+  app.all("/admin/*", (context) => {
+    throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not a call of this API.`);
+  });
+  return app;
+}
+
+function tooLarge(): never {
+  throw new Problem(413, "request_too_large", `The body is larger than ${MAX_BODY_BYTES} bytes.`);
+}
+
+const read = route({
+  method: "get",
+  path: "/admin/openapi.json",
+  summary: "This document",
+  answers: { 200: answers("OpenAPI 3.1", z.looseObject({})) },
+});
+
+function addDocument(api: AdminSurface): void {
+  api.add(read, async () =>
+    ok(
+      openApi(api.routes, {
+        title: "Tollgate, the operator's API",
+        description:
+          "Accounts, keys, routing and prices of a Tollgate gateway. JSON, snake_case; USD in as decimal strings or " +
+          "numbers, out as numbers. Unknown fields are refused.",
+        bearer: "ADMIN_TOKEN",
+      }),
+    ),
+  );
+}
