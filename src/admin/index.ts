@@ -10,14 +10,18 @@ import { bodyLimit } from "hono/body-limit";
 import * as z from "zod";
 import { log } from "../platform/log.ts";
 import { addAccounts } from "./accounts.ts";
+import { addAliases } from "./aliases.ts";
 import type { AdminBindings, AdminSurface } from "./desk.ts";
+import { addInstances } from "./instances.ts";
 import { addKeys } from "./keys.ts";
 import { addLedger } from "./ledger.ts";
+import { addModels } from "./models.ts";
 import { openApi } from "./openapi.ts";
 import { operatorOnly } from "./operator.ts";
 import { answerError, Problem } from "./problem.ts";
 import { answers, ok, route, Surface } from "./route.ts";
 import { addTeams } from "./teams.ts";
+import { addUpstreams } from "./upstreams.ts";
 
 const MAX_BODY_BYTES = 1_000_000;
 
@@ -26,6 +30,10 @@ const RESOURCES = [
   addLedger,
   addTeams,
   addKeys,
+  addUpstreams,
+  addAliases,
+  addInstances,
+  addModels,
   addDocument,
 ];
 

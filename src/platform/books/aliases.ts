@@ -82,7 +82,7 @@ export async function foreignAliasesOf(
       `select distinct alias from aliases, json_each(targets)
        where json_extract(json_each.value, '$.model') like '%:' || ?1 and account is not ?2 limit 5`,
     )
-    .bind(instanceId, account)
+    .bind(String(instanceId), account)
     .all<{ alias: string }>();
   return results.map((row) => row.alias);
 }

@@ -1,0 +1,311 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { newEdgeState, openDirectory } from "../../src/platform/directory.ts";
+import { readSecrets } from "../../src/platform/secrets.ts";
+import { call, done, type Json, refusal, settled } from "./operator.ts";
+
+afterAll(settled);
+
+const bad = (param: string | null) => refusal(400, "invalid_request_error", param);
+const CREDENTIAL = "sk-upstream-0123456789";
+const CHAT = {
+  kind: "chat",
+  prices: { input_tokens: { cost_usd: "0.2", price_usd: 0.25 }, output_tokens: { cost_usd: 0.2 } },
+  max_output_tokens: 4096,
+};
+const target = (model: string, upstream = "main") => ({ upstream, model });
+
+beforeAll(async () => {
+  await done("POST", "/accounts", { id: "acme", name: "Acme" });
+  await done("POST", "/accounts", { id: "other", name: "Other" });
+  await done("POST", "/accounts", { id: "gone", name: "Gone" });
+  await done("DELETE", "/accounts/gone");
+  await done("PUT", "/upstreams/main", { base_url: "https://inference.example", api_key: CREDENTIAL });
+});
+
+describe("upstreams", () => {
+  it("an upstream is stored by its root, with its credential sealed and never shown", async () => {
+    const put = await call("PUT", "/upstreams/sealed", {
+      base_url: "https://Inference.example:8443/base/v1/",
+      api_key: CREDENTIAL,
+      region: "us-east",
+      timeouts: { first_byte_ms: 5000 },
+    });
+    expect(put).toMatchObject({
+      status: 200,
+      body: {
+        id: "sealed",
+        base_url: "https://inference.example:8443/base",
+        api_key_set: true,
+        region: "us-east",
+        timeouts: { first_byte_ms: 5000, idle_ms: 60_000, total_ms: 3_600_000 },
+      },
+    });
+    const answers = [put, await call("GET", "/upstreams/sealed"), await call("GET", "/upstreams")];
+    await settled();
+    const { results } = await env.BOOKS.prepare("select * from upstreams").all();
+    const everywhere = JSON.stringify(results) + (await env.EDGE.get("routing")) + answers.map((a) => a.text).join();
+    expect(everywhere).not.toContain(CREDENTIAL);
+    expect(answers[1]?.body).toEqual(put.body);
+    const { results: rows } = await env.BOOKS.prepare("select * from upstreams where id = 'sealed'").all<Json>();
+    const secrets = await readSecrets(env);
+    expect(secrets.ok && (await secrets.secrets.unseal("sealed", rows[0].sealed_api_key))).toBe(CREDENTIAL);
+  });
+
+  it("a PUT without a credential keeps the one that is there, and is refused where there is none", async () => {
+    await done("PUT", "/upstreams/kept", { base_url: "https://one.example", api_key: CREDENTIAL });
+    const sealed = () => env.BOOKS.prepare("select sealed_api_key as s from upstreams where id = 'kept'").first("s");
+    const before = await sealed();
+    expect(await done("PUT", "/upstreams/kept", { base_url: "https://two.example" })).toMatchObject({
+      base_url: "https://two.example",
+    });
+    expect(await sealed()).toBe(before);
+    expect(await call("PUT", "/upstreams/none", { base_url: "https://one.example" })).toMatchObject(bad("api_key"));
+  });
+
+  it.each([
+    [{ base_url: "ftp://x.example" }, "base_url"],
+    [{ base_url: "x.example" }, "base_url"],
+    [{ base_url: "https://user:pass@x.example" }, "base_url"],
+    [{ base_url: "https://x.example/?a=1" }, "base_url"],
+    [{ base_url: "https://x.example/#a" }, "base_url"],
+    [{ base_url: "https://x.example", api_key: "two words" }, "api_key"],
+    [{ base_url: "https://x.example", api_key: "" }, "api_key"],
+    [{ base_url: "https://x.example", timeouts: { idle_ms: 0 } }, "timeouts.idle_ms"],
+    [{ base_url: "https://x.example", timeouts: { connect_ms: 1 } }, "timeouts.connect_ms"],
+    [{ base_url: "https://x.example", region: "us east" }, "region"],
+    [{}, "base_url"],
+  ])("%j is refused by its field", async (body, param) => {
+    expect(await call("PUT", "/upstreams/x", { api_key: CREDENTIAL, ...body })).toMatchObject(bad(param));
+  });
+
+  it("an id with signs that a path or a list would trip over is refused", async () => {
+    for (const id of ["a%20b", "-x", "a%2Fb"]) {
+      expect((await call("PUT", `/upstreams/${id}`, { base_url: "https://x.example", api_key: "k" })).status).toBe(400);
+    }
+  });
+
+  it("one that an alias, an instance or a model names cannot be deleted", async () => {
+    await done("PUT", "/upstreams/used", { base_url: "https://x.example", api_key: "k" });
+    await done("PUT", "/aliases/uses", { targets: [target("m", "used")] });
+    await done("PUT", "/instances/900", { account: "acme", name: "m", upstreams: ["main", "used"] });
+    await done("PUT", "/models/uses", { ...CHAT, upstream: "used" });
+    for (const user of ["aliases/uses", "instances/900", "models/uses"]) {
+      const answer = await call("DELETE", "/upstreams/used");
+      expect(answer).toMatchObject(refusal(409, "upstream_in_use", null));
+      expect(answer.body.error.message).toContain(
+        user.replace(/s\//, " ").replace(/e /, "e ").replace("aliase", "alias"),
+      );
+      await done("DELETE", `/${user}`);
+    }
+    expect(await done("DELETE", "/upstreams/used")).toEqual({ id: "used", deleted: true });
+    expect(await call("GET", "/upstreams/used")).toMatchObject(refusal(404, "not_found", "upstream"));
+    expect(await call("DELETE", "/upstreams/used")).toMatchObject(refusal(404, "not_found", "upstream"));
+  });
+});
+
+describe("aliases", () => {
+  it("an alias is put, read, listed and deleted; the common one and an account's own stand side by side", async () => {
+    const common = await done("PUT", "/aliases/chat", {
+      targets: [target("llama"), { ...target("b"), priority: 1, weight: 3 }],
+    });
+    expect(common).toEqual({
+      alias: "chat",
+      account: null,
+      targets: [
+        { upstream: "main", model: "llama", priority: 0, weight: 1 },
+        { upstream: "main", model: "b", priority: 1, weight: 3 },
+      ],
+      retry_on: [],
+    });
+    const own = await done("PUT", "/aliases/chat", {
+      account: "acme",
+      targets: [target("b")],
+      retry_on: [502, 500],
+    });
+    expect(own).toMatchObject({ account: "acme", retry_on: [502, 500] });
+    expect(await done("GET", "/aliases/chat")).toEqual(common);
+    expect(await done("GET", "/aliases/chat?account=acme")).toEqual(own);
+    expect((await call("GET", "/aliases/chat?account=other")).status).toBe(404);
+    expect((await done("GET", "/aliases?account=acme")).data).toEqual([own]);
+    const first = await done("GET", "/aliases?limit=1");
+    expect(first).toMatchObject({ data: [common], next_cursor: expect.any(String) });
+    const rest = await done("GET", `/aliases?cursor=${encodeURIComponent(first.next_cursor)}`);
+    expect(rest.data[0]).toEqual(own);
+    await done("DELETE", "/aliases/chat?account=acme");
+    expect(await done("GET", "/aliases/chat")).toEqual(common);
+    await done("DELETE", "/aliases/chat");
+    expect(await call("DELETE", "/aliases/chat")).toMatchObject(refusal(404, "not_found", "alias"));
+  });
+
+  it.each([
+    ["ok", { targets: [] }, "targets"],
+    ["ok", { targets: [{ model: "m" }] }, "targets.0.upstream"],
+    ["ok", { targets: [target("m"), target("m", "nowhere")] }, "targets.1.upstream"],
+    ["ok", { targets: [{ ...target("m"), priority: -1 }] }, "targets.0.priority"],
+    ["ok", { targets: [{ ...target("m"), weight: 0 }] }, "targets.0.weight"],
+    ["ok", { targets: [{ ...target("m"), region: "x" }] }, "targets.0.region"],
+    ["ok", { targets: [target("m")], retry_on: [503] }, "retry_on.0"],
+    ["ok", { targets: [target("m")], account: "nobody" }, "account"],
+    ["ok", { targets: [target("m")], account: "gone" }, "account"],
+    ["a:b", { targets: [target("m")] }, "alias"],
+    ["a%20b", { targets: [target("m")] }, "alias"],
+  ])("alias %s with %j is refused by its field", async (alias, body, param) => {
+    expect(await call("PUT", `/aliases/${alias}`, body)).toMatchObject(bad(param));
+  });
+
+  it("an unregistered instance may be anybody's target, a registered one its owner's alone", async () => {
+    await done("PUT", "/aliases/free", { targets: [target("llama:77")] });
+    await done("DELETE", "/aliases/free");
+    await done("PUT", "/instances/77", { account: "acme", name: "llama", upstreams: ["main"] });
+    for (const account of [null, "other"]) {
+      expect(await call("PUT", "/aliases/free", { targets: [target("m"), target("llama:77")], account })).toMatchObject(
+        refusal(409, "foreign_instance", "targets.1.model"),
+      );
+    }
+    await done("PUT", "/aliases/free", { targets: [target("llama:77")], account: "acme" });
+    expect(await call("PUT", "/instances/77", { account: "other", name: "llama", upstreams: ["main"] })).toMatchObject(
+      refusal(409, "foreign_instance", "account"),
+    );
+  });
+});
+
+describe("instances", () => {
+  it("an instance is put, read, listed by account and deleted", async () => {
+    const put = await done("PUT", "/instances/1042", { account: "acme", name: "llama-7b", upstreams: ["main"] });
+    expect(put).toEqual({
+      instance_id: 1042,
+      model: "llama-7b:1042",
+      account: "acme",
+      name: "llama-7b",
+      upstreams: ["main"],
+      kind: "chat",
+      custom_api_path: null,
+    });
+    expect(await done("GET", "/instances/1042")).toEqual(put);
+    expect((await done("GET", "/instances?account=other")).data).toEqual([]);
+    expect((await done("GET", "/instances?account=acme")).data).toContainEqual(put);
+    expect(await done("DELETE", "/instances/1042")).toEqual({ id: "1042", deleted: true });
+    expect(await call("GET", "/instances/1042")).toMatchObject(refusal(404, "not_found", "instance"));
+  });
+
+  it.each([
+    ["1", { account: "nobody" }, "account"],
+    ["1", { upstreams: [] }, "upstreams"],
+    ["1", { upstreams: ["main", "nowhere"] }, "upstreams.1"],
+    ["1", { upstreams: ["main", "main"] }, "upstreams"],
+    ["1", { name: "a:b" }, "name"],
+    ["1", { kind: "video" }, "kind"],
+    ["1", { kind: "custom" }, "custom_api_path"],
+    ["1", { kind: "custom", custom_api_path: "predict" }, "custom_api_path"],
+    ["1", { kind: "custom", custom_api_path: "/a/../b" }, "custom_api_path"],
+    ["1", { kind: "chat", custom_api_path: "/x" }, "custom_api_path"],
+    ["0", {}, "instance_id"],
+    ["abc", {}, "instance_id"],
+  ])("instance %s with %j is refused by its field", async (id, body, param) => {
+    const whole = { account: "acme", name: "m", upstreams: ["main"], ...body };
+    expect(await call("PUT", `/instances/${id}`, whole)).toMatchObject(bad(param));
+  });
+});
+
+describe("models", () => {
+  it("a row of the price book is put, read and deleted; history is kept", async () => {
+    const old = await done("PUT", "/models/llama", {
+      ...CHAT,
+      from: "2026-01-01",
+      upstream: "main",
+      context_tokens: 8192,
+    });
+    expect(old).toEqual({
+      model: "llama",
+      kind: "chat",
+      prices: {
+        input_tokens: { cost_usd: 0.2, price_usd: 0.25 },
+        output_tokens: { cost_usd: 0.2, price_usd: null },
+      },
+      free: false,
+      from: "2026-01-01T00:00:00.000Z",
+      max_output_tokens: 4096,
+      context_tokens: 8192,
+      prompt_overhead_tokens: null,
+      max_part_tokens: null,
+      upstream: "main",
+    });
+    const now = await done("PUT", "/models/llama", { ...CHAT, prices: { input_tokens: { cost_usd: 1 } } });
+    const soon = await done("PUT", "/models/llama", {
+      ...CHAT,
+      from: Date.now() + 3_600_000,
+      prompt_overhead_tokens: 0,
+    });
+    expect(soon.prompt_overhead_tokens).toBe(0);
+    expect(await done("GET", "/models/llama")).toEqual({ ...now, history: [soon, now, old] });
+    expect((await done("GET", "/models")).data.filter((row: Json) => row.model === "llama")).toEqual([now]);
+    await done("PUT", "/models/llama", {
+      ...CHAT,
+      from: soon.from,
+      free: true,
+      prices: { input_tokens: { cost_usd: 0 } },
+    });
+    expect((await done("GET", "/models/llama")).history).toHaveLength(3);
+    await done("DELETE", "/models/llama");
+    expect(await call("GET", "/models/llama")).toMatchObject(refusal(404, "not_found", "model"));
+  });
+
+  it("a model's name may have a colon or a slash", async () => {
+    for (const name of ["llama-7b:1042", "meta/llama-3"]) {
+      await done("PUT", `/models/${encodeURIComponent(name)}`, CHAT);
+      expect((await done("GET", `/models/${encodeURIComponent(name)}`)).model).toBe(name);
+    }
+  });
+
+  it.each([
+    ["m", { kind: "audio" }, "kind"],
+    ["m", { prices: {} }, "prices"],
+    ["m", { prices: { miles: { cost_usd: 1 } } }, "prices.miles"],
+    ["m", { prices: { input_tokens: {} } }, "prices.input_tokens.cost_usd"],
+    ["m", { prices: { input_tokens: { cost_usd: 1, price_usd: 0 } } }, "prices.input_tokens.price_usd"],
+    ["m", { prices: { input_tokens: { cost_usd: 0 } } }, "prices.input_tokens.cost_usd"],
+    ["m", { prices: { input_tokens: { cost_usd: -1 } } }, "prices.input_tokens.cost_usd"],
+    ["m", { prices: { input_tokens: { cost_usd: "0.0000000001" } } }, "prices.input_tokens.cost_usd"],
+    ["m", { free: true }, "prices.input_tokens.price_usd"],
+    ["m", { max_output_tokens: null }, "max_output_tokens"],
+    ["m", { max_output_tokens: 0 }, "max_output_tokens"],
+    ["m", { from: "yesterday" }, "from"],
+    ["m", { upstream: "nowhere" }, "upstream"],
+    ["a%20b", {}, "model"],
+    ["__proto__", {}, "model"],
+  ])("model %s with %j is refused by its field", async (model, body, param) => {
+    expect(await call("PUT", `/models/${model}`, { ...CHAT, ...body })).toMatchObject(bad(param));
+  });
+
+  it("a cost of zero is fine where there is a price, and a free model needs none", async () => {
+    await done("PUT", "/models/own-hardware", { ...CHAT, prices: { input_tokens: { cost_usd: 0, price_usd: 1 } } });
+    await done("PUT", "/models/gift", { ...CHAT, free: true, prices: { input_tokens: { cost_usd: 1 } } });
+  });
+});
+
+describe("the edge", () => {
+  it("what was just made is found by an isolate that knew nothing of it, with KV stale", async () => {
+    const context = createExecutionContext();
+    const empty = JSON.stringify({ version: 1, builtAtMs: 1, upstreams: {}, aliases: {}, models: {}, instances: {} });
+    const kv = { get: async () => JSON.parse(empty), put: async () => undefined } as unknown as KVNamespace;
+    const directory = openDirectory(
+      {
+        kv,
+        books: env.BOOKS,
+        findKey: async () => undefined,
+        now: () => Date.now(),
+        waitUntil: (work) => context.waitUntil(work),
+        log: () => undefined,
+      },
+      newEdgeState(),
+    );
+    expect((await directory.routing()).aliases).toEqual({});
+    await done("PUT", "/models/brand-new", { ...CHAT, upstream: "main" });
+    expect((await directory.refresh("brand-new")).models).toHaveProperty("brand-new");
+    await done("PUT", "/aliases/brand-new-alias", { targets: [target("brand-new")] });
+    expect((await directory.refresh("brand-new-alias")).aliases).toHaveProperty([" brand-new-alias"]);
+    await waitOnExecutionContext(context);
+  });
+});
