@@ -37,7 +37,7 @@ export function createApp(): Hono<AppBindings> {
   // Keys travel in headers, never in cookies, so any origin may call.
   app.use("/v1/*", cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 }));
   for (const endpoint of ENDPOINTS) {
-    app.on(endpoint.method, endpoint.path.replace(/\{(\w+)\}/g, ":$1"), (context) =>
+    app.on(endpoint.method, toRoute(endpoint.path), (context) =>
       serve(context.req.raw, endpoint, context.req.param(), context.env.ports),
     );
   }
@@ -53,6 +53,9 @@ export function createApp(): Hono<AppBindings> {
   });
   return app;
 }
+
+/** The table's way of writing a path, in the router's. */
+const toRoute = (path: string): string => path.replace(/\{(\w+)\*\}/g, ":$1{.+}").replace(/\{(\w+)\}/g, ":$1");
 
 function unknownRoute(context: Context<AppBindings>): Response {
   const { method, path } = context.req;

@@ -81,6 +81,8 @@ export interface Route {
   readonly retryOn: readonly (500 | 502)[];
   /** True on the owner's own instance: its 402 and 404 pass. */
   readonly ownInstance: boolean;
+  /** The upstream's path where it is not the endpoint's own. */
+  readonly upstreamPath?: string;
 }
 
 /** The one target where an id of the service lives: later calls on it go nowhere else. */
@@ -163,6 +165,33 @@ function resolveInstance(
   const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
   const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), serves.kinds);
   return resolution.ok ? { ok: true, route: { ...resolution.route, ownInstance: true } } : resolution;
+}
+
+/**
+ * Resolves a custom instance by the id in a path. The path asked for must be, letter for letter, the one that its stored
+ * id and path make: another path, or another spelling of it, is not served.
+ */
+export function resolveCustomInstance(
+  routing: RoutingSnapshot,
+  account: AccountId,
+  asked: { readonly id: string; readonly askedPath: string },
+  nowMs: number,
+): Resolution {
+  const instance = /^[1-9]\d{0,14}$/.test(asked.id) ? own(routing.instances, asked.id) : undefined;
+  if (!instance || instance.account !== account) {
+    return { ok: false, missing: !instance, refusal: { kind: "not_your_instance" } };
+  }
+  const model = `${instance.name}:${instance.instanceId}`;
+  if (instance.kind !== "custom" || instance.customApiPath === null) return wrongKind(model, instance.kind);
+  const upstreamPath = `/inference-instances/${instance.instanceId}/proxy/${instance.customApiPath}`;
+  if (asked.askedPath !== upstreamPath) {
+    const message = `This instance is served at ${upstreamPath} only, as it stands and without a query.`;
+    return { ok: false, missing: false, refusal: { kind: "invalid_request", message, param: "custom_api_path" } };
+  }
+  const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
+  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), ["custom"]);
+  if (!resolution.ok) return resolution;
+  return { ok: true, route: { ...resolution.route, ownInstance: true, upstreamPath } };
 }
 
 function priced(

@@ -9,7 +9,7 @@ import { type Executed, type Failure, judge, lastRefusal } from "../core/failure
 import type { ServedBy } from "../core/hold.ts";
 import type { CallId } from "../core/ids.ts";
 import { toHex } from "../core/key.ts";
-import type { AnswerReader, BytesReader, EventReader, JsonReader } from "../core/meters/meter.ts";
+import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Route, RoutingSnapshot, Target } from "../core/routes.ts";
 import { orderTargets } from "../core/targets.ts";
@@ -23,7 +23,7 @@ export interface Forwardable {
   readonly call: Call;
   readonly endpoint: Endpoint;
   readonly caller: Caller;
-  readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance">;
+  readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath">;
   readonly routing: RoutingSnapshot;
   /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
   readonly outputCap: number | undefined;
@@ -36,11 +36,13 @@ export type Answered = UpstreamAnswer & { kind: "answer" };
 /** A target's answer, ready to be relayed. */
 export type Served = {
   readonly servedBy: ServedBy;
+  /** 2xx, as the upstream had it. */
+  readonly status: number;
   readonly contentType: string;
   /** Headers of the upstream's answer that pass, by name. */
   readonly headers: readonly (readonly [string, string])[];
 } & (
-  | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer>; readonly reader: JsonReader }
+  | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer> | null; readonly reader: AnswerReader }
   | { readonly kind: "stream"; readonly answer: Answered; readonly reader: EventReader | BytesReader }
 );
 
@@ -97,7 +99,7 @@ async function tryTarget(
     {
       callId,
       method: endpoint.method,
-      path: call.path,
+      path: route.upstreamPath ?? call.path,
       contentType: call.payload.contentType,
       accept: call.accept,
       body: call.payload.encode({
@@ -127,11 +129,14 @@ async function tryTarget(
   }
   const opened = await open(answer, reader, signal, ports);
   if ("failure" in opened) return failed(opened.failure);
-  return { ok: true, served: { ...opened, servedBy, headers: passedHeaders(response.headers) } };
+  return {
+    ok: true,
+    served: { ...opened, servedBy, status: response.status, headers: passedHeaders(response.headers) },
+  };
 }
 
 type Opened =
-  | { kind: "document"; bytes: Uint8Array<ArrayBuffer>; reader: JsonReader; contentType: string }
+  | { kind: "document"; bytes: Uint8Array<ArrayBuffer> | null; reader: AnswerReader; contentType: string }
   | { kind: "stream"; answer: Answered; reader: EventReader | BytesReader; contentType: string };
 
 /** An answer of status 200, as far as it must be known before the client may be told. */
@@ -150,6 +155,8 @@ async function open(
     return { kind: "document", bytes, reader, contentType: "application/json" };
   }
   const fits = reader.kind === "events" ? isEventStream(contentType) : reader.accepts(contentType);
+  // An engine of the tenant's own may have nothing to say.
+  if (!response.body && reader.kind === "bytes") return { kind: "document", bytes: null, reader, contentType };
   if (!response.body || !fits) {
     await response.body?.cancel().catch(() => undefined);
     return { failure: { kind: "malformed" } };

@@ -20,7 +20,9 @@ export async function parse(
   params: Readonly<Record<string, string>>,
 ): Promise<ParsedCall> {
   const read = await readRaw(request, endpoint.body);
-  return read.ok ? endpoint.parse({ params, body: read.body }) : read;
+  if (!read.ok) return read;
+  const { pathname, search } = new URL(request.url);
+  return endpoint.parse({ askedPath: pathname + search, params, body: read.body });
 }
 
 async function readRaw(request: Request, rule: Endpoint["body"]): Promise<ReadBody> {

@@ -6,20 +6,21 @@
  */
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { type Resolution, type Route, type RoutingSnapshot, resolveModel } from "../core/routes.ts";
+import { type Resolution, type Route, type RoutingSnapshot, resolveCustomInstance, resolveModel } from "../core/routes.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 export type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
 
 export async function resolve(call: Call, caller: Caller, endpoint: Endpoint, ports: Ports): Promise<Resolved> {
-  const model = call.model ?? "";
   const over = (routing: RoutingSnapshot): Resolution =>
-    resolveModel(routing, caller.account, model, endpoint, ports.now());
+    call.instance
+      ? resolveCustomInstance(routing, caller.account, call.instance, ports.now())
+      : resolveModel(routing, caller.account, call.model ?? "", endpoint, ports.now());
   try {
     let routing = await ports.directory.routing();
     let resolution = over(routing);
     if (!resolution.ok && resolution.missing) {
-      routing = await ports.directory.refresh(model);
+      routing = await ports.directory.refresh(call.instance?.id ?? call.model ?? "");
       resolution = over(routing);
     }
     return resolution.ok ? { ok: true, route: resolution.route, routing } : resolution;

@@ -140,17 +140,17 @@ async function deliver(
   respond: Respond,
   ports: Ports,
 ): Promise<void> {
-  const { servedBy, reader } = served;
+  const { servedBy, reader, status } = served;
   const record = (id: string) => own(admitted, id, servedBy, ports);
-  headers.set("content-type", served.contentType);
+  if (served.contentType) headers.set("content-type", served.contentType);
   for (const [name, value] of served.headers) headers.set(name, value);
   if (served.kind === "document") {
-    const created = served.reader.created?.() ?? null;
+    const created = (reader.kind === "json" && reader.created?.()) || null;
     if (created !== null) await record(created);
     const outcome = lifetime.gone ? "client_gone" : "completed";
     const reading = reader.reading();
-    const settled = settle(admitted, { outcome, status: 200, reading, servedBy, firstByteAtMs: ports.now() }, ports);
-    respond(new Response(served.bytes, { status: 200, headers }));
+    const settled = settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs: ports.now() }, ports);
+    respond(new Response(served.bytes, { status, headers }));
     return settled;
   }
   headers.set("cache-control", "no-store, no-transform");
@@ -165,8 +165,8 @@ async function deliver(
     lifetime.signal,
     ports,
   );
-  respond(new Response(stream.body, { status: 200, headers }));
+  respond(new Response(stream.body, { status, headers }));
   const { outcome, firstByteAtMs } = await stream.ended;
-  await settle(admitted, { outcome, status: 200, reading: reader.reading(), servedBy, firstByteAtMs }, ports);
+  await settle(admitted, { outcome, status, reading: reader.reading(), servedBy, firstByteAtMs }, ports);
   await stream.closed;
 }

@@ -19,12 +19,12 @@ const encodePayload = (call: ReturnType<typeof callOf>, fields: SetFields) =>
   joinPieces(call.payload.encode(fields) ?? []);
 
 function callOf(body: object) {
-  const parsed = chatCompletions.parse({ params: {}, body: { kind: "json", value: body } });
+  const parsed = chatCompletions.parse({ askedPath: "", params: {}, body: { kind: "json", value: body } });
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
   return parsed.call;
 }
 const paramOf = (body: unknown) => {
-  const parsed = chatCompletions.parse({ params: {}, body: { kind: "json", value: body } });
+  const parsed = chatCompletions.parse({ askedPath: "", params: {}, body: { kind: "json", value: body } });
   return parsed.ok
     ? "accepted"
     : parsed.refusal.kind === "invalid_request"

@@ -4,6 +4,7 @@
  * Documented fields are held to their ranges; unknown ones pass with the value they had.
  */
 import * as z from "zod";
+import { asObject, parseObject } from "../meters/answer-fields.ts";
 import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";
@@ -135,27 +136,25 @@ interface Seen {
   readonly choices?: unknown;
   readonly usage?: unknown;
 }
-const object = (value: unknown): Record<string, unknown> | undefined =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
 
 function usageOf(seen: Seen, chat: Chat, sent: Sent): Usage | undefined {
-  const usage = object(seen.usage);
+  const usage = asObject(seen.usage);
   if (!usage) return undefined;
   const cap = (sent.outputCap ?? 0) * (chat.n ?? 1);
-  const cached = object(usage.prompt_tokens_details)?.cached_tokens;
+  const cached = asObject(usage.prompt_tokens_details)?.cached_tokens;
   return believe({ input: usage.prompt_tokens, output: usage.completion_tokens, cached }, sent.row, cap);
 }
 
 /** UTF-8 bytes of everything that a choice says: text, reasoning, arguments of tool calls. */
 function contentBytes(choices: unknown, field: "delta" | "message"): number {
   if (!Array.isArray(choices)) return 0;
-  return choices.reduce<number>((sum, choice) => sum + textBytes(object(choice)?.[field]), 0);
+  return choices.reduce<number>((sum, choice) => sum + textBytes(asObject(choice)?.[field]), 0);
 }
 
 function textBytes(value: unknown): number {
   if (typeof value === "string") return utf8Bytes(value);
   if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + textBytes(item), 0);
-  const fields = object(value);
+  const fields = asObject(value);
   if (!fields) return 0;
   return SPOKEN.reduce((sum, field) => sum + textBytes(fields[field]), 0);
 }
@@ -169,7 +168,7 @@ function jsonReader(chat: Chat, sent: Sent): AnswerReader {
   return {
     kind: "json",
     read(answer) {
-      const completion: Seen | undefined = object(answer);
+      const completion: Seen | undefined = asObject(answer);
       if (!completion || completion.error || !Array.isArray(completion.choices)) return false;
       own.add(contentBytes(completion.choices, "message"));
       exact = usageOf(completion, chat, sent);
@@ -185,10 +184,10 @@ function eventReader(chat: Chat, sent: Sent): AnswerReader {
   let exact: Usage | undefined;
   const event = (data: string): EventVerdict => {
     if (data === "[DONE]") return "end";
-    const chunk = parseChunk(data);
+    const chunk: Seen | undefined = parseObject(data);
     if (!chunk || chunk.error) return "broken";
     own.add(contentBytes(chunk.choices, "delta"));
-    if (!object(chunk.usage)) return "pass";
+    if (!asObject(chunk.usage)) return "pass";
     exact = usageOf(chunk, chat, sent);
     // Some engines put usage beside the last words; those are the caller's.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
@@ -196,14 +195,6 @@ function eventReader(chat: Chat, sent: Sent): AnswerReader {
   };
   const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
   return { kind: "events", wholeEvents: drops, event, reading };
-}
-
-function parseChunk(data: string): Seen | undefined {
-  try {
-    return object(JSON.parse(data));
-  } catch {
-    return undefined;
-  }
 }
 
 export const chatCompletions = endpoint({

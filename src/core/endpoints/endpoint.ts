@@ -17,16 +17,20 @@ import type { Payload } from "./payload.ts";
 /** Which shape errors have on an endpoint. */
 export type ErrorShape = "openai" | "video" | "compute";
 
-/** A request as the table takes it: what its path names, and a body read within its limit. */
+/** A request as the table takes it: its path, what that names, and a body read within its limit. */
 export interface RawCall {
+  /** As it stood in the URL, not decoded. */
+  readonly askedPath: string;
   readonly params: Readonly<Record<string, string>>;
   readonly body: RawBody;
 }
 
 /** One validated call, whatever its endpoint. */
 export interface Call {
-  /** The model as the tenant named it; null where an id that the call names decides. */
+  /** The model as the tenant named it; null where something else that the call names decides. */
   readonly model: string | null;
+  /** The instance that the path names, as text, and the path as it was asked; null on other endpoints. */
+  readonly instance: { readonly id: string; readonly askedPath: string } | null;
   /** The upstream's path, built from stored parts only. */
   readonly path: string;
   readonly payload: Payload;
@@ -53,7 +57,7 @@ export interface Endpoint {
   /** Names the endpoint in reports, e.g. `chat.completions`. */
   readonly id: string;
   readonly method: "GET" | "POST";
-  /** With `{name}` where the path has a parameter. */
+  /** With `{name}` where the path has a parameter, `{name*}` where that may have slashes. */
   readonly path: string;
   /** One line for the README and the OpenAPI document. */
   readonly summary: string;
@@ -84,10 +88,13 @@ export interface EndpointEntry<Body> {
   readonly body: BodyRule<Body>;
   /** The body's field that names the model (none). */
   readonly model?: keyof Body & string;
+  /** The path's parameter that names a custom instance, in place of a model (none). */
+  readonly instance?: string;
   readonly kinds: readonly ModelKind[];
+  /** (No.) */
   readonly instances?: boolean;
   /** Left out: the call costs nothing. */
-  readonly meter?: Meter<Body>;
+  readonly meter?: Meter<NoInfer<Body>>;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
   /** The media type asked for (`application/json`). */
@@ -143,6 +150,7 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
     ok: true,
     call: {
       model: entry.model ? String(body[entry.model]) : null,
+      instance: entry.instance ? { id: raw.params[entry.instance] ?? "", askedPath: raw.askedPath } : null,
       path: fillPath(entry.path, raw.params),
       payload,
       pseudonyms: pseudonymsOf(fields),
@@ -176,9 +184,12 @@ function ownedRefs(
   });
 }
 
-/** An id in a path is looked up before it is sent; encoded, it cannot leave its place. */
+/**
+ * An id in a path is looked up before it is sent; encoded, it cannot leave its place. An instance's path is not made
+ * here but from what is stored of it.
+ */
 function fillPath(path: string, params: Readonly<Record<string, string>>): string {
-  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
+  return path.replace(/\{(\w+)\*?\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
 }
 
 function pseudonymsOf(fields: Record<string, unknown> | null): Record<string, string> {

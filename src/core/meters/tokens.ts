@@ -39,6 +39,26 @@ export function boundTokens(demand: TokenDemand, sentBytes: number, row: ModelRo
   };
 }
 
+/** What a body asks for that bounds the tokens of a model that only reads. */
+export interface ReadingDemand {
+  /** Sequences that the model reads: each has an overhead and a context of its own. */
+  readonly sequences: number;
+  /** Tokens beyond the bytes of the body, e.g. a query that is read with each document. */
+  readonly extraTokens: number;
+}
+
+/** The true upper bound of a model that writes nothing. */
+export function boundReading({ sequences, extraTokens }: ReadingDemand, sentBytes: number, row: ModelRow): Bound {
+  const overhead = sequences * (row.promptOverheadTokens ?? DEFAULT_PROMPT_OVERHEAD_TOKENS);
+  const context = sequences * (row.contextTokens ?? Number.POSITIVE_INFINITY);
+  return { fixed: { input_tokens: Math.min(sentBytes + overhead + extraTokens, context) } };
+}
+
+/** The one figure of a model that only reads, where it can be believed. */
+export function believeInput(input: unknown): Usage | undefined {
+  return isCount(input) && input <= LONGEST_PROMPT_TOKENS ? { input_tokens: input } : undefined;
+}
+
 /** The figures of one usage object, by the names its endpoint uses. */
 export interface TokenFigures {
   readonly input: unknown;

@@ -1,0 +1,50 @@
+/** Embeddings (contract: POST /v1/embeddings): charged by the tokens that were read. */
+import * as z from "zod";
+import { asObject } from "../meters/answer-fields.ts";
+import type { Meter } from "../meters/meter.ts";
+import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
+import type { Usage } from "../usage.ts";
+import { json } from "./body.ts";
+import { endpoint } from "./endpoint.ts";
+
+export const EmbeddingsRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  input: z.union([z.string().min(1), z.array(z.string()).min(1)], "must be a text or an array of texts"),
+  encoding_format: z.enum(["float", "base64"]).nullish(),
+  user: z.string().nullish(),
+});
+type Embeddings = z.infer<typeof EmbeddingsRequest>;
+
+const texts = ({ input }: Embeddings): readonly string[] => (typeof input === "string" ? [input] : input);
+
+const meter: Meter<Embeddings> = {
+  bound: (body, { sentBytes }, row) => boundReading({ sequences: texts(body).length, extraTokens: 0 }, sentBytes, row),
+  reader: (body) => {
+    const own = new OwnCount(texts(body).reduce((sum, text) => sum + utf8Bytes(text), 0));
+    let exact: Usage | undefined;
+    return {
+      kind: "json",
+      read(answer) {
+        const list = asObject(answer);
+        if (!Array.isArray(list?.data)) return false;
+        exact = believeInput(asObject(list.usage)?.prompt_tokens);
+        return true;
+      },
+      reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+    };
+  },
+};
+
+export const embeddings = endpoint({
+  id: "embeddings",
+  method: "POST",
+  path: "/v1/embeddings",
+  summary: "Vectors of one or many texts",
+  body: json(EmbeddingsRequest),
+  model: "model",
+  kinds: ["embedding"],
+  instances: true,
+  meter,
+  retry: "safe",
+  errors: "openai",
+});

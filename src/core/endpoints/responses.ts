@@ -1,0 +1,170 @@
+/**
+ * Stateful responses, JSON and SSE (contract: POST /v1/responses, GET /v1/responses/{id}, POST .../cancel).
+ *
+ * The service keeps the conversation; the id that it hands out is the account's from then on, and pins every later turn
+ * and read to the target that made it.
+ */
+import * as z from "zod";
+import { asObject, parseObject } from "../meters/answer-fields.ts";
+import type { EventReader, EventVerdict, JsonReader, Meter, Sent } from "../meters/meter.ts";
+import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
+import type { Reading, Usage } from "../usage.ts";
+import { json, nothing } from "./body.ts";
+import { endpoint } from "./endpoint.ts";
+
+const Item = z
+  .looseObject({ type: z.string().nullish() })
+  .refine((item) => item.type !== "item_reference", "names a stored item; send the content itself");
+
+export const ResponsesRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  input: z.union([z.string(), z.array(Item).min(1)], "must be a text or an array of content items"),
+  instructions: z.string().nullish(),
+  previous_response_id: z.string().min(1).max(256).nullish(),
+  max_output_tokens: z.int().min(1).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  stream: z.boolean().nullish(),
+  user: z.string().nullish(),
+});
+type Responses = z.infer<typeof ResponsesRequest>;
+
+const TEXT_PARTS: ReadonlySet<unknown> = new Set(["input_text", "output_text", "text", "refusal", "summary_text"]);
+
+/** The content parts of all items, those that are parts themselves included. */
+function parts({ input }: Responses): Record<string, unknown>[] {
+  if (typeof input === "string") return [];
+  return input.flatMap((item): Record<string, unknown>[] => {
+    if (Array.isArray(item.content)) return item.content.map((part) => asObject(part) ?? {});
+    return "content" in item ? [] : [item];
+  });
+}
+
+const otherParts = (body: Responses): number => parts(body).filter((part) => !TEXT_PARTS.has(part.type)).length;
+
+/** UTF-8 bytes of what was said: what our own count takes for the prompt. */
+function promptBytes(body: Responses): number {
+  const said = [
+    body.instructions,
+    typeof body.input === "string" ? body.input : undefined,
+    ...(typeof body.input === "string" ? [] : body.input.map((item) => item.content)),
+    ...parts(body).map((part) => part.text),
+  ];
+  return said.reduce<number>((sum, text) => sum + (typeof text === "string" ? utf8Bytes(text) : 0), 0);
+}
+
+function usageOf(response: Record<string, unknown>, sent: Sent): Usage | undefined {
+  const usage = asObject(response.usage);
+  if (!usage) return undefined;
+  const cached = asObject(usage.input_tokens_details)?.cached_tokens;
+  return believe({ input: usage.input_tokens, output: usage.output_tokens, cached }, sent.row, sent.outputCap ?? 0);
+}
+
+const idOf = (response: Record<string, unknown> | undefined): string | null =>
+  typeof response?.id === "string" && response.id !== "" ? response.id : null;
+
+/** UTF-8 bytes of everything that a response's output says, whatever its items are. */
+function outputBytes(value: unknown): number {
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + outputBytes(item), 0);
+  const item = asObject(value);
+  if (!item) return 0;
+  const said = [item.text, item.arguments].reduce<number>(
+    (sum, text) => sum + (typeof text === "string" ? utf8Bytes(text) : 0),
+    0,
+  );
+  return said + outputBytes(item.content) + outputBytes(item.summary);
+}
+
+function jsonReader(body: Responses, sent: Sent): JsonReader {
+  const own = new OwnCount(promptBytes(body));
+  let exact: Usage | undefined;
+  let id: string | null = null;
+  return {
+    kind: "json",
+    read(answer) {
+      const response = asObject(answer);
+      id = idOf(response);
+      if (!response || response.error || id === null) return false;
+      own.add(outputBytes(response.output));
+      exact = usageOf(response, sent);
+      return true;
+    },
+    created: () => id,
+    reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+  };
+}
+
+/** Events after which nothing more is said. */
+const LAST_EVENTS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
+const FAILED_EVENTS: ReadonlySet<unknown> = new Set(["response.failed", "error"]);
+
+function eventReader(body: Responses, sent: Sent): EventReader {
+  const own = new OwnCount(promptBytes(body));
+  let exact: Usage | undefined;
+  let id: string | null = null;
+  const event = (data: string): EventVerdict => {
+    if (data === "[DONE]") return "end";
+    const said = parseObject(data);
+    if (!said || said.error || FAILED_EVENTS.has(said.type)) return "broken";
+    const response = asObject(said.response);
+    id = idOf(response) ?? id;
+    if (typeof said.delta === "string") own.add(utf8Bytes(said.delta));
+    if (!response || !LAST_EVENTS.has(said.type)) return "pass";
+    exact = usageOf(response, sent);
+    return "end";
+  };
+  const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
+  return { kind: "events", wholeEvents: true, event, created: () => id, reading };
+}
+
+const meter: Meter<Responses> = {
+  bound: (body, { sentBytes }, row) =>
+    boundTokens(
+      { otherParts: otherParts(body), outputCap: body.max_output_tokens ?? undefined, choices: 1 },
+      sentBytes,
+      row,
+    ),
+  reader: (body, sent) => (body.stream ? eventReader(body, sent) : jsonReader(body, sent)),
+};
+
+export const createResponse = endpoint({
+  id: "responses.create",
+  method: "POST",
+  path: "/v1/responses",
+  summary: "A turn of a conversation that the service keeps, JSON or SSE",
+  body: json(ResponsesRequest),
+  model: "model",
+  kinds: ["chat"],
+  meter,
+  retry: "creates",
+  errors: "openai",
+  accept: (body) => (body.stream ? "text/event-stream" : "application/json"),
+  streams: (body) => body.stream === true,
+  cap: { field: "max_output_tokens", replaces: [] },
+  creates: "response",
+  owned: [{ kind: "response", at: "previous_response_id" }],
+});
+
+export const getResponse = endpoint({
+  id: "responses.get",
+  method: "GET",
+  path: "/v1/responses/{id}",
+  summary: "A response of the last 24 hours",
+  body: nothing,
+  kinds: [],
+  retry: "safe",
+  errors: "openai",
+  owned: [{ kind: "response", at: "path.id" }],
+});
+
+export const cancelResponse = endpoint({
+  id: "responses.cancel",
+  method: "POST",
+  path: "/v1/responses/{id}/cancel",
+  summary: "Ends a response that is being made",
+  body: nothing,
+  kinds: [],
+  retry: "safe",
+  errors: "openai",
+  owned: [{ kind: "response", at: "path.id" }],
+});

@@ -1,0 +1,13 @@
+/** Looking into answers of which nothing is known: anything may stand in them. */
+
+export const asObject = (value: unknown): Record<string, unknown> | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+
+/** Undefined where it is no JSON object. */
+export function parseObject(data: string): Record<string, unknown> | undefined {
+  try {
+    return asObject(JSON.parse(data));
+  } catch {
+    return undefined;
+  }
+}
