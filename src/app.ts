@@ -4,15 +4,16 @@
  */
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
+import { adminApp } from "./admin/index.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { refuse } from "./gateway/answer.ts";
 import { serveModels } from "./gateway/models.ts";
 import type { Ports } from "./gateway/ports.ts";
 import { serve } from "./gateway/serve.ts";
 
-/** What each request brings along. */
+/** What each request brings along: the pipeline's ports, and what the operator's side reads of the environment. */
 export interface AppBindings {
-  Bindings: { ports: Ports };
+  Bindings: Env & { ports: Ports };
 }
 
 /** Headers that a browser's script may read besides the simple ones. */
@@ -27,7 +28,7 @@ const EXPOSED = [
 
 /** What a tenant can call, for the answer to a path that is not served. */
 const SERVED = [
-  ...ENDPOINTS.map(({ method, path }) => `${method} ${path}`),
+  ...ENDPOINTS.map(({ method, path }) => `${method} ${path.replace("*}", "}")}`),
   "GET /v1/models",
   "GET /v1/models/{model}",
 ];
@@ -45,6 +46,7 @@ export function createApp(): Hono<AppBindings> {
   app.get("/v1/models/:model{.+}", (context) =>
     serveModels(context.req.raw, context.req.param("model"), context.env.ports),
   );
+  app.route("/", adminApp());
   app.notFound(unknownRoute);
   app.onError((error, context) => {
     const ports = context.env.ports;

@@ -17,6 +17,6 @@ export default {
       const error = { message: secrets.fault.message, type: "server_error", param: null, code: "not_configured" };
       return Response.json({ error }, { status: 503, headers: { "cache-control": "no-store" } });
     }
-    return app.fetch(request, { ports: openPorts(env, context, secrets.secrets) }, context);
+    return app.fetch(request, { ...env, ports: openPorts(env, context, secrets.secrets) }, context);
   },
 } satisfies ExportedHandler<Env>;
