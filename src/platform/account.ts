@@ -11,7 +11,7 @@
  * Promises. Sum of entries = balance. Balance less open holds never goes below the floor. No limit or budget is exceeded
  * at any level. A hold is durable before it is answered (the output gate waits for the disk). Each call has one end, and a
  * repeated word on it gets what was recorded. An event is kept until D1 has it. Few rows are written: two for an
- * admission, five for a settlement, whatever limits are set: windows are mirrors of the hold rows, budgets sums of the
+ * admission, four for a settlement, whatever limits are set: windows are mirrors of the hold rows, budgets sums of the
  * ledger, both rolled up now and then.
  *
  * Structure. This file is the edge: it takes the time, opens the transaction, arms the alarm. Decisions are pure
@@ -81,7 +81,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   }
 
   async own(owned: NewOwned): Promise<void> {
-    this.#store.write((books, nowMs) => books.ownedIds.record(owned, nowMs));
+    this.#store.write((books, nowMs) => {
+      const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
+      books.ownedIds.record(owned, upToTokens, nowMs);
+    });
   }
 
   // The account

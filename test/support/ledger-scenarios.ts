@@ -43,7 +43,7 @@ export const LEDGER_SCENARIOS: Readonly<Record<string, string>> = {
   "who pays monthly goes down to the credit limit and no further":
     "floor -50 · hold h1 50 ok · hold h2 1 no_credit · settle h1 30 · balance -30 · hold h2 20 ok · hold h3 1 no_credit",
   "a floor raised over a debt stops new calls and leaves the books in order":
-    "floor -50 · hold h1 50 ok · settle h1 50 · floor 0 · hold h2 1 no_credit · credit 51 · hold h2 1 ok · balance 1",
+    "floor -50 · hold h1 50 ok · settle h1 50 · floor 0 · balance -50 · hold h2 1 no_credit · credit 51 · hold h2 1 ok · balance 1",
 };
 
 /** Runs one scenario; throws on the first step that came out otherwise. */

@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type AccountId, asId } from "../../src/core/ids.ts";
 import { MAX_NANO_USD } from "../../src/core/money.ts";
@@ -11,6 +11,7 @@ import {
   digestOf,
   expectSound,
   fakeClock,
+  fakeQueue,
   limits,
   lowerable,
   newAccount,
@@ -309,6 +310,65 @@ describe("credits and entries", () => {
         reference: null,
       }),
     ]);
+  });
+});
+
+describe("ids that the service handed out", () => {
+  const ref = { kind: "response", id: "resp_1" } as const;
+  const made = { ...ref, callId: call("c1"), upstream: "eu", targetModel: "m:1", model: "m", continues: null };
+  const stored = { ...ref, upstream: "eu", targetModel: "m:1", model: "m" };
+
+  it("are this account's alone: somebody else's answers as an unknown one does, and nothing is held", async () => {
+    const [{ stub: mine }, { stub: theirs }] = [await newAccount({ balance: 100 }), await newAccount({ balance: 100 })];
+    await mine.admit(request("c1", 10));
+    await mine.own(made);
+    expect(await mine.permit(digestOf("k"), [ref])).toMatchObject({ ok: true, owned: [stored] });
+    const missing = { ok: false, refusal: { kind: "id_not_found", what: "response" } };
+    expect(await theirs.permit(digestOf("k"), [ref])).toEqual(missing);
+    expect(await theirs.admit(request("c2", 1, { owned: [ref] }))).toEqual(missing);
+    expect(await theirs.audit()).toMatchObject({ openHolds: 0 });
+  });
+
+  it("bring the conversation's tokens into the next hold: the bound until the exact figure is known", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    const heldFor = async (id: string, some: Parameters<typeof request>[2] = {}) => {
+      const admission = await stub.admit(request(id, 5, { owned: [ref], ...some }));
+      return admission.ok ? admission.hold.amountNanoUsd : admission.refusal;
+    };
+    await stub.admit(request("c1", 100));
+    await stub.own(made);
+    await stub.own(made);
+    expect(await heldFor("before")).toBe(105);
+    await stub.settle(settlement("c1", { input_tokens: 30, output_tokens: 10 }));
+    expect(await heldFor("after")).toBe(45);
+    expect(await heldFor("context", { row: row({ contextTokens: 20 }) })).toBe(20);
+    expect(await heldFor("other", { model: "other" })).toMatchObject({ kind: "invalid_request", param: "model" });
+  });
+
+  it("of a call whose answer was cut count their bound: our own count knows one turn only", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    await stub.admit(request("c1", 100));
+    await stub.own(made);
+    const reading = { source: "own_count", usage: { input_tokens: 1, output_tokens: 1 } } as const;
+    await stub.settle(settlement("c1", 0, { reading }));
+    expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ owned: [{ totalTokens: 100 }] });
+  });
+
+  it("are kept a day after the conversation's last turn, then gone and pruned", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    await fakeQueue(stub);
+    await stub.admit(request("c1", 1));
+    await stub.own(made);
+    await stub.settle(settlement("c1", 1));
+    advance(20 * 3_600_000);
+    await stub.own({ ...made, id: "resp_2", callId: call("c2"), continues: "resp_1" });
+    advance(24 * 3_600_000 - 1);
+    expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ ok: true });
+    advance(1);
+    expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ refusal: { kind: "id_not_found" } });
+    await runDurableObjectAlarm(stub);
+    expect(await rows(stub, "SELECT * FROM owned_ids")).toEqual([]);
+    expect(await rows(stub, "SELECT * FROM conversations")).toEqual([]);
   });
 });
 

@@ -34,7 +34,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   const fixed = tenantPrices(request.row, account.plan, request.model);
   const decision = decideAdmission({
     model: request.model,
-    bound: continuing(request.bound, owned),
+    bound: continuing(request.bound, owned, request.row.contextTokens),
     prices: fixed.prices,
     free: request.row.free,
     levels,
@@ -102,11 +102,12 @@ function findOwned(
   return { ok: true, owned };
 }
 
-/** A turn that continues a conversation brings all of it along. */
-function continuing(bound: Bound, owned: readonly Owned[]): Bound {
+/** A turn that continues a conversation brings all of it along; the model reads no more than its context. */
+function continuing(bound: Bound, owned: readonly Owned[], contextTokens = Number.POSITIVE_INFINITY): Bound {
   const earlier = owned.reduce((sum, one) => sum + one.totalTokens, 0);
   if (earlier === 0) return bound;
-  return { ...bound, fixed: { ...bound.fixed, input_tokens: (bound.fixed.input_tokens ?? 0) + earlier } };
+  const inputTokens = Math.min((bound.fixed.input_tokens ?? 0) + earlier, contextTokens);
+  return { ...bound, fixed: { ...bound.fixed, input_tokens: inputTokens } };
 }
 
 const anotherModel = ({ kind, model }: Owned): Refusal => ({

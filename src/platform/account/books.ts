@@ -126,6 +126,7 @@ export class Books {
     this.activities.ended(hold, ending.countedTokens);
     this.#occupy(-1, -hold.amountNanoUsd);
     this.#nextPruneMs ??= ending.endedAtMs + HOLD_KEPT_MS;
+    if (this.#openHolds === 0) this.#nextExpiryMs = null;
   }
 
   renew(callId: CallId, expiresAtMs: number): void {

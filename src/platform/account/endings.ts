@@ -41,7 +41,8 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     endedAtMs: nowMs,
     entryId,
   });
-  books.ownedIds.settled(hold.callId, countedTokens(usage));
+  // Our own count knows this turn only, not the conversation before it: the bound stands then.
+  if (settlement.reading.source === "exact") books.ownedIds.settled(hold.callId, countedTokens(usage));
   if (overrunNanoUsd > 0) books.operatorBook.overrun(hold.callId, overrunNanoUsd, nowMs);
   books.outbox.add({
     ...eventOf(books, hold, nowMs),

@@ -29,13 +29,16 @@ export class OwnedIds {
     return { ...ref, upstream, targetModel: target_model, model, totalTokens: total_tokens };
   }
 
-  /** Recorded twice, it stands once. */
-  record(owned: NewOwned, nowMs: number): void {
+  /**
+   * Recorded twice, it stands once. `upToTokens`: the most its call can come to; that is what it counts until the exact
+   * figure is known, so that a turn which continues it at once, or after a cut, is held for enough.
+   */
+  record(owned: NewOwned, upToTokens: number, nowMs: number): void {
     const before = owned.continues === null ? undefined : this.#row({ kind: owned.kind, id: owned.continues }, nowMs);
     const conversation = before?.conversation ?? owned.id;
     this.#sql.exec(
       `INSERT INTO owned_ids (kind, id, call_id, upstream, target_model, model, conversation, total_tokens)
-       VALUES (?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
       owned.kind,
       owned.id,
       owned.callId,
@@ -43,6 +46,7 @@ export class OwnedIds {
       owned.targetModel,
       owned.model,
       conversation,
+      upToTokens,
     );
     this.#sql.exec(
       `INSERT INTO conversations (id, kept_until_ms) VALUES (?, ?)
@@ -52,7 +56,7 @@ export class OwnedIds {
     );
   }
 
-  /** What the call that made an id came to: the most a turn that continues it brings along. */
+  /** What the call that made an id came to, by the upstream's own figures: what a turn that continues it brings along. */
   settled(callId: CallId, totalTokens: number): void {
     this.#sql.exec("UPDATE owned_ids SET total_tokens = ? WHERE call_id = ?", totalTokens, callId);
   }
