@@ -1,0 +1,45 @@
+/** A smallest valid call of each row of the endpoint table. */
+import type { RawBody } from "../../src/core/endpoints/body.ts";
+import type { RawCall } from "../../src/core/endpoints/endpoint.ts";
+import { parseForm } from "../../src/core/multipart.ts";
+
+export const BOUNDARY = "fixture-boundary";
+
+/** A multipart body; a value with a file name is a file. */
+export function formBytes(
+  fields: readonly (readonly [name: string, value: string | Uint8Array, fileName?: string])[],
+): Uint8Array {
+  const pieces = fields.flatMap(([name, value, fileName]) => [
+    Buffer.from(
+      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"${fileName === undefined ? "" : `; filename="${fileName}"\r\nContent-Type: application/octet-stream`}\r\n\r\n`,
+    ),
+    Buffer.from(value),
+    Buffer.from("\r\n"),
+  ]);
+  return Buffer.concat([...pieces, Buffer.from(`--${BOUNDARY}--\r\n`)]);
+}
+
+export function formBody(...fields: Parameters<typeof formBytes>[0]): RawBody {
+  const parsed = parseForm(formBytes(fields), BOUNDARY);
+  if (!parsed.ok) throw new Error(parsed.message);
+  return { kind: "form", boundary: BOUNDARY, parts: parsed.parts };
+}
+
+const json = (value: unknown): RawBody => ({ kind: "json", value });
+const call = (body: RawBody, params: Record<string, string> = {}): RawCall => ({ askedPath: "/", params, body });
+
+/** By id of the row. */
+export const FIXTURES: Readonly<Record<string, RawCall>> = {
+  "chat.completions": call(json({ model: "m", messages: [{ role: "user", content: "hi" }] })),
+  "responses.create": call(json({ model: "m", input: "hi" })),
+  "responses.get": call({ kind: "none" }, { id: "resp_1" }),
+  "responses.cancel": call({ kind: "none" }, { id: "resp_1" }),
+  "images.generations": call(json({ model: "m", prompt: "a cat" })),
+  "images.edits": call(formBody(["model", "m"], ["image", "png", "a.png"], ["prompt", "a dog"])),
+  embeddings: call(json({ model: "m", input: "hi" })),
+  rerank: call(json({ model: "m", query: "q", documents: ["d"] })),
+  custom: call(
+    { kind: "any", contentType: "text/plain", bytes: new Uint8Array([1]) },
+    { instance_id: "7", custom_api_path: "run" },
+  ),
+};
