@@ -1,0 +1,98 @@
+/**
+ * Hourly sums of usage events, and the end of old raw events.
+ *
+ * An hour is summed once it has been over for `GRACE_MS`, always whole and from its raw events; one that gets an event
+ * after that is summed anew. So a sum is never added to, and is right however often and in whatever order
+ * events come. Raw events are deleted only when every hour up to then is summed and none of them is late.
+ */
+import { HOUR_MS, UNIT_COLUMNS } from "./usage-events.ts";
+
+/** What a call's end takes to reach D1, generously; what comes later is a late event, not a lost one. */
+export const GRACE_MS = 10 * 60_000;
+
+/** What reports can be grouped by, in every hour's rows. */
+const GROUPS = "account, team, key, model, alias";
+const QUANTITIES = [
+  "latency_ms",
+  ...Object.values(UNIT_COLUMNS),
+  "price_nano_usd",
+  "cost_nano_usd",
+  "overrun_nano_usd",
+  "loss_nano_usd",
+];
+/** Columns of an hour's row after its time. */
+export const HOUR_COLUMNS = [GROUPS, "calls", "errors", ...QUANTITIES].join(", ");
+/** The same columns made of one raw event. */
+export const EVENT_AS_HOUR = [
+  GROUPS,
+  "1 as calls",
+  "outcome not in ('completed', 'client_gone') as errors",
+  ...QUANTITIES,
+].join(", ");
+
+const SUM_HOUR = `
+  insert into usage_hours (hour_ms, ${HOUR_COLUMNS})
+  select ?1, ${GROUPS}, count(*), sum(outcome not in ('completed', 'client_gone')),
+    ${QUANTITIES.map((column) => `sum(${column})`).join(", ")}
+  from usage_events where ended_ms >= ?1 and ended_ms < ?1 + ${HOUR_MS} group by ${GROUPS}`;
+
+/** Statements that sum one hour anew. */
+const sumHour = (books: D1Database, hourMs: number): D1PreparedStatement[] => [
+  books.prepare("delete from usage_hours where hour_ms = ?1").bind(hourMs),
+  books.prepare(SUM_HOUR).bind(hourMs),
+  books.prepare("delete from usage_late_hours where hour_ms = ?1").bind(hourMs),
+];
+
+/** Sums at most `most` hours: late ones first, then those that have closed. Gives how many. */
+export async function sumHours(books: D1Database, nowMs: number, most: number): Promise<number> {
+  const late = await books
+    .prepare("select hour_ms from usage_late_hours order by hour_ms limit ?1")
+    .bind(most)
+    .all<{ hour_ms: number }>();
+  for (const { hour_ms: hourMs } of late.results) await books.batch(sumHour(books, hourMs));
+  let summed = late.results.length;
+  const closedUntilMs = floorHour(nowMs - GRACE_MS);
+  for (; summed < most; summed++) {
+    const hourMs = await nextHour(books, closedUntilMs);
+    const advance = books
+      .prepare("update usage_progress set summed_until_ms = max(summed_until_ms, ?1)")
+      .bind(hourMs === undefined ? closedUntilMs : hourMs + HOUR_MS);
+    // In one transaction, so that an event comes either before the sum and is in it, or after it and marks its hour.
+    await books.batch(hourMs === undefined ? [advance] : [...sumHour(books, hourMs), advance]);
+    if (hourMs === undefined) break;
+  }
+  return summed;
+}
+
+/** The first hour with events that is closed and not yet summed. */
+async function nextHour(books: D1Database, closedUntilMs: number): Promise<number | undefined> {
+  const first = await books
+    .prepare(
+      `select min(ended_ms) as first from usage_events
+       where ended_ms >= (select summed_until_ms from usage_progress) and ended_ms < ?1`,
+    )
+    .bind(closedUntilMs)
+    .first<number | null>("first");
+  return first === null ? undefined : floorHour(first);
+}
+
+export const floorHour = (ms: number): number => ms - (ms % HOUR_MS);
+
+/** Deletes raw events that ended before `beforeMs`, at most `most` in this run. Gives how many. */
+export async function deleteOldUsage(books: D1Database, beforeMs: number, most: number): Promise<number> {
+  const [, removed] = await books.batch([
+    books
+      .prepare(
+        `update usage_progress set kept_from_ms = max(kept_from_ms, ?1) where summed_until_ms >= ?1
+         and not exists (select 1 from usage_late_hours where hour_ms < ?1)`,
+      )
+      .bind(floorHour(beforeMs)),
+    books
+      .prepare(
+        `delete from usage_events where rowid in (
+           select rowid from usage_events where ended_ms < (select kept_from_ms from usage_progress) limit ?1)`,
+      )
+      .bind(most),
+  ]);
+  return removed?.meta.changes ?? 0;
+}

@@ -1,0 +1,134 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { UsageEvent } from "../../src/core/hold.ts";
+import { asId } from "../../src/core/ids.ts";
+import { fakeClock, fakeQueue, newAccount, request, rows, settlement } from "./account-support.ts";
+import { settled } from "./operator.ts";
+import { count, deliver, event, message, report } from "./usage-support.ts";
+
+let lines: string[];
+beforeEach(async () => {
+  lines = [];
+  vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
+  await env.BOOKS.batch(
+    ["usage_events", "usage_hours", "usage_late_hours"].map((table) => env.BOOKS.prepare(`delete from ${table}`)),
+  );
+  await env.BOOKS.prepare("update usage_progress set summed_until_ms = 0, kept_from_ms = 0").run();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+afterAll(settled);
+
+describe("the consumer", () => {
+  it("an event counts once, in whatever message, batch or order it comes", async () => {
+    const [first, second, third] = [event(), event(), event()];
+    expect(await deliver([message(first, second), message(second, third), message(first)])).toEqual({
+      acked: ["m0", "m1", "m2"],
+      retried: [],
+    });
+    await deliver([message(third, second, first)]);
+    expect(await report("")).toMatchObject([{ calls: 3, price_usd: 90e-9 }]);
+  });
+
+  it("an event that comes again with other figures changes nothing", async () => {
+    const first = event();
+    await deliver([message(first)]);
+    await deliver([message({ ...first, priceNanoUsd: 999 })]);
+    expect(await report("")).toMatchObject([{ calls: 1, price_usd: 30e-9 }]);
+  });
+
+  it("every field of an event stands in its row", async () => {
+    const full = event({
+      team: asId("team_1"),
+      alias: "chat",
+      outcome: "expired",
+      reason: "no_end",
+      source: "none",
+      usage: { audio_seconds: 1500, transcribed_seconds: 2, images: 3, requests: 4, video_tokens_4k_reference: 5 },
+      overrunNanoUsd: 6,
+      lossNanoUsd: 7,
+      firstByteMs: null,
+      latencyMs: 12.6,
+    });
+    await deliver([message(full)]);
+    expect(await env.BOOKS.prepare("select * from usage_events").first()).toMatchObject({
+      event_id: full.eventId,
+      account: "acme",
+      team: "team_1",
+      alias: "chat",
+      outcome: "expired",
+      reason: "no_end",
+      source: "none",
+      input_tokens: 0,
+      audio_ms: 1500,
+      transcribed_ms: 2,
+      images: 3,
+      requests: 4,
+      video_tokens_4k_reference: 5,
+      overrun_nano_usd: 6,
+      loss_nano_usd: 7,
+      first_byte_ms: null,
+      latency_ms: 13,
+      started_ms: full.startedAtMs,
+      ended_ms: full.endedAtMs,
+    });
+  });
+
+  it.each([
+    ["no object", "text"],
+    ["no account", { events: [] }],
+    ["a price that is no integer", message(event({ priceNanoUsd: 0.5 }))],
+    ["a negative quantity", message(event({ usage: { images: -1 } }))],
+    ["an outcome that nobody knows", message({ ...event(), outcome: "maybe" } as unknown as UsageEvent)],
+  ])("a message that cannot be read goes back alone, on its way to the dead letters: %s", async (_, body) => {
+    expect(await deliver([message(event()), body, message(event())])).toEqual({ acked: ["m0", "m2"], retried: ["m1"] });
+    expect(await count("usage_events")).toBe(2);
+    expect(lines.join()).toContain("usage_message_unreadable");
+  });
+
+  it("fields that this version does not know are passed over", async () => {
+    const newer = { ...event(), colour: "red", usage: { input_tokens: 1, smell: 5 } } as unknown as UsageEvent;
+    expect((await deliver([message(newer)])).acked).toEqual(["m0"]);
+  });
+
+  it("books that fail send every message back and lose nothing", async () => {
+    const one = event();
+    const broken = { prepare: () => ({ bind: () => undefined }), batch: () => Promise.reject(new Error("D1 is down")) };
+    const down = await deliver([message(one), message(event())], { BOOKS: broken as unknown as D1Database });
+    expect(down).toEqual({ acked: [], retried: ["m0", "m1"] });
+    expect((await deliver([message(one)])).acked).toEqual(["m0"]);
+  });
+
+  it("a message that fails in the books keeps none of the others from them", async () => {
+    await env.BOOKS.prepare(
+      "create trigger refuse before insert on usage_events when new.model = 'refused' begin select raise(abort, 'no'); end",
+    ).run();
+    const result = await deliver([message(event()), message(event({ model: "refused" })), message(event())]);
+    await env.BOOKS.prepare("drop trigger refuse").run();
+    expect(result).toEqual({ acked: ["m0", "m2"], retried: ["m1"] });
+    expect(await count("usage_events")).toBe(2);
+  });
+
+  it("what was written is confirmed to the account's object; not hearing it costs a repetition only", async () => {
+    const advance = fakeClock();
+    const { stub, number } = await newAccount({ balance: 100 });
+    const queue = await fakeQueue(stub);
+    await stub.admit(request("confirmed", 10));
+    await stub.settle(settlement("confirmed", 4));
+    advance(2_000);
+    await runDurableObjectAlarm(stub);
+    const [sent] = queue.messages;
+    const deaf = { getByName: () => ({ shipped: () => Promise.reject(new Error("unreachable")) }) };
+    const unheard = await deliver([sent], { ACCOUNTS: deaf as unknown as Env["ACCOUNTS"] });
+    expect(unheard.acked).toEqual(["m0"]);
+    expect((await stub.audit())?.outbox).toBe(1);
+    expect(sent?.account).toBe(number);
+    await deliver([sent]);
+    expect((await stub.audit())?.outbox).toBe(0);
+    expect(await rows(stub, "SELECT * FROM outbox")).toEqual([]);
+    expect(await count("usage_events")).toBe(1);
+  });
+});
