@@ -22,6 +22,7 @@ import { answerError, Problem } from "./problem.ts";
 import { answers, ok, route, Surface } from "./route.ts";
 import { addTeams } from "./teams.ts";
 import { addUpstreams } from "./upstreams.ts";
+import { addUsage } from "./usage.ts";
 
 const MAX_BODY_BYTES = 1_000_000;
 
@@ -34,6 +35,7 @@ const RESOURCES = [
   addAliases,
   addInstances,
   addModels,
+  addUsage,
   addDocument,
 ];
 
