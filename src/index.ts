@@ -3,6 +3,7 @@ import { createApp } from "./app.ts";
 import { log } from "./platform/log.ts";
 import { openPorts } from "./platform/ports.ts";
 import { readSecrets } from "./platform/secrets.ts";
+import { consumeUsage, runScheduled } from "./platform/usage.ts";
 
 export { Account } from "./platform/account.ts";
 
@@ -19,4 +20,8 @@ export default {
     }
     return app.fetch(request, { ...env, ports: openPorts(env, context, secrets.secrets) }, context);
   },
+
+  queue: (batch, env) => consumeUsage(batch, env),
+
+  scheduled: (controller, env) => runScheduled(env, controller.scheduledTime),
 } satisfies ExportedHandler<Env>;
