@@ -1,0 +1,124 @@
+/**
+ * The subject: one workerd with two Workers on sockets of their own, the bare one and the gateway as `wrangler.toml`
+ * describes it, started by miniflare as `npm start` does. KV, D1 and queue are miniflare's simulators inside the same
+ * process, so what they cost is in the gateway's figures.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
+import { bundle } from "../scripts/bundle.ts";
+import { keepTogether } from "../scripts/keeper.ts";
+import { migrate } from "../scripts/migrations.ts";
+import { randomKey, randomToken } from "../scripts/state.ts";
+import type { Target } from "./load.ts";
+import { type Cores, pin } from "./machine.ts";
+import { makeTenant } from "./tenant.ts";
+
+export type Side = "bare" | "gateway";
+export const SIDES: readonly Side[] = ["bare", "gateway"];
+
+export interface Subject {
+  readonly pid: number;
+  readonly targets: Readonly<Record<Side, Target>>;
+  readonly adminToken: string;
+  stop(): Promise<void>;
+}
+
+/** Made once, started often. */
+export interface Bundles {
+  readonly gateway: string;
+  readonly bare: string;
+  readonly gatewayGzippedKb: number;
+}
+
+const root = join(import.meta.dirname, "..");
+const config = () => readConfig({ config: join(root, "wrangler.toml") });
+
+export async function makeBundles(): Promise<Bundles> {
+  const { define, main } = miniflareOptions(config());
+  if (!main) throw new Error("wrangler.toml names no main module");
+  const gateway = await bundle(main, define);
+  const bare = await bundle(join(import.meta.dirname, "bare.ts"), {});
+  return { gateway, bare, gatewayGzippedKb: gzipSync(gateway).length / 1000 };
+}
+
+export async function startSubject(bundles: Bundles, upstreamPort: number, cores: Cores | null): Promise<Subject> {
+  const gatewayConfig = config();
+  const { workerOptions } = miniflareOptions(gatewayConfig);
+  const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-bench-"));
+  const runDir = join(dir, "run");
+  mkdirSync(runDir);
+  keepTogether(runDir);
+  const pidFile = join(runDir, "workerd.pid");
+  const adminToken = randomToken();
+  const upstreamHost = `127.0.0.1:${upstreamPort}`;
+  process.env.MINIFLARE_WORKERD_PATH = join(root, "scripts/workerd.sh");
+  const socket = { host: "127.0.0.1", port: 0 };
+  const secrets = { ADMIN_TOKEN: adminToken, MASTER_KEY: randomKey(), KEY_PEPPER: randomKey() };
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      workers: [
+        {
+          ...bound,
+          name: "gateway",
+          bindings: { ...(bindings as Record<string, string>), ...secrets },
+          modules: [{ type: "ESModule", path: "index.js", contents: bundles.gateway }],
+          unsafeDirectSockets: [socket],
+        },
+        {
+          name: "bare",
+          compatibilityDate: gatewayConfig.compatibility_date,
+          compatibilityFlags: gatewayConfig.compatibility_flags,
+          bindings: { UPSTREAM_HOST: upstreamHost },
+          modules: [{ type: "ESModule", path: "index.js", contents: bundles.bare }],
+          unsafeDirectSockets: [socket],
+        },
+      ],
+      host: "127.0.0.1",
+      port: 0,
+      resourcePersistencePath: join(dir, "state"),
+      cf: false,
+      telemetry: { enabled: false },
+      unsafeRuntimeEnv: { WORKERD_BINARY: workerdBinary(), WORKERD_PID_FILE: pidFile },
+      log: new Log(LogLevel.ERROR),
+      handleStructuredLogs: () => undefined,
+    }),
+  );
+  const stop = async () => {
+    await miniflare.dispose();
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    await miniflare.ready;
+    await migrate(await miniflare.getD1Database("BOOKS", "gateway"), join(root, "migrations"));
+    const port = async (worker: Side) => Number((await miniflare.unsafeGetDirectURL(worker)).port);
+    const ports = { gateway: await port("gateway"), bare: await port("bare") };
+    const pid = Number(readFileSync(pidFile, "utf8"));
+    if (cores) pin(pid, cores.subject);
+    const key = await makeTenant(`http://127.0.0.1:${ports.gateway}`, adminToken, `http://${upstreamHost}`);
+    return {
+      pid,
+      adminToken,
+      targets: { gateway: { port: ports.gateway, key }, bare: { port: ports.bare, key } },
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The runtime's own version, e.g. `1.20261102.0`. */
+export function workerdVersion(): string {
+  const load = createRequire(createRequire(import.meta.url).resolve("miniflare"));
+  return (load("workerd/package.json") as { version: string }).version;
+}
+
+function workerdBinary(): string {
+  return createRequire(createRequire(import.meta.url).resolve("miniflare"))("workerd").default;
+}
