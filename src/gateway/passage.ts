@@ -32,6 +32,9 @@ export interface Passage {
 
 type Writer = WritableStreamDefaultWriter<Uint8Array>;
 
+/** An abort drops what was taken and is not yet sent, here and in the client: so long its last event has to be read. */
+const LAST_WORDS_MS = 50;
+
 /** Writes to a client for as long as it is there. */
 class Outlet {
   readonly #writer: Writer;
@@ -61,7 +64,10 @@ class Outlet {
   /** `last`: what a client that is still there is told before its body is aborted. */
   async abort(last: Uint8Array | null): Promise<Outcome> {
     const gone = this.#client.gone;
-    if (!gone && last) await this.write(last);
+    if (!gone && last) {
+      await this.write(last);
+      await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));
+    }
     await this.#writer.abort(new Error("the upstream's answer broke off")).catch(() => undefined);
     return gone ? "client_gone" : "stream_broken";
   }

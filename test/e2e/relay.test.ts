@@ -2,6 +2,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
+import { chatPost, RawClient } from "../support/raw-client.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import type { Tenant } from "../support/tenant.ts";
 import { chunk, DONE, type Exchange, ScriptedUpstream, usageChunk } from "../support/upstream.ts";
@@ -45,8 +46,6 @@ async function readUntil(reader: ReadableStreamDefaultReader<Uint8Array>, awaite
   }
   return text;
 }
-
-const lastCharge = async () => (await tenant.charges()).at(-1);
 
 describe("a frame reaches the client before the next one is sent", () => {
   test.each([true, false])("include_usage %s", async (include) => {
@@ -110,63 +109,78 @@ describe("any split of the upstream's bytes gives the client the same bytes", ()
 });
 
 describe("a client that leaves", () => {
+  const post = (who: Tenant, body: Record<string, unknown>) =>
+    new RawClient(operator.url, chatPost(who.key, { model, messages: HI, stream: true, max_tokens: 100, ...body }));
+  /** The charge of the call that this execution or exchange belongs to. */
+  const chargeOf = (who: Tenant, callId: unknown) =>
+    eventually("the charge", async () => (await who.charges()).find(({ call_id }) => call_id === callId));
+
   test("mid stream: the upstream is closed within a second, what was delivered is charged, once", async () => {
-    let exchange: Exchange | undefined;
-    script = async (current) => {
-      exchange = current;
-      current.begin();
-      await current.send(chunk({ content: "one " }) + chunk({ content: "two " }));
+    const reached = Promise.withResolvers<Exchange>();
+    script = async (exchange) => {
+      exchange.begin();
+      await exchange.send(chunk({ content: "one " }) + chunk({ content: "two " }));
+      reached.resolve(exchange);
     };
-    const before = (await tenant.charges()).length;
-    const leaving = new AbortController();
-    const response = await ask({}, { signal: leaving.signal });
-    await readUntil((response.body as ReadableStream<Uint8Array>).getReader(), "two");
+    const client = post(tenant, {});
+    await client.until("two");
+    const exchange = await reached.promise;
     const leftAt = Date.now();
-    leaving.abort();
-    expect(((await exchange?.closedEarly) ?? 0) - leftAt).toBeLessThan(1_000);
-    const charges = await eventually("the charge", async () => {
-      const all = await tenant.charges();
-      return all.length > before && all;
-    });
-    expect(charges).toHaveLength(before + 1);
+    client.reset();
+    expect((await exchange.closedEarly) - leftAt).toBeLessThan(1_000);
+    const charge = await chargeOf(tenant, exchange.headers["x-request-id"]);
     // Two bytes in and two frames out, by the gateway's own count.
-    expect(charges.at(-1)?.amount_usd).toBeLessThanOrEqual(-3e-6);
-    expect(charges.at(-1)?.amount_usd).toBeGreaterThan(-20e-6);
+    expect(charge.amount_usd).toBeLessThanOrEqual(-3e-6);
+    expect(charge.amount_usd).toBeGreaterThan(-20e-6);
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0 });
   });
 
-  test("before the first byte: the upstream is closed within a second, and nothing stays held", async () => {
+  test("without a reset: noticed with the next frame, the upstream closed within a second of it", async () => {
+    const target = await operator.instance(tenant);
+    const leaving = new AbortController();
+    const response = await tenant.post(
+      { model: target, messages: HI, stream: true, sandbox_output_tokens: 100, sandbox_frame_delay_ms: 50 },
+      { signal: leaving.signal },
+    );
+    await readUntil((response.body as ReadableStream<Uint8Array>).getReader(), "data:");
+    leaving.abort();
+    const execution = await eventually(
+      "the upstream is closed",
+      async () => {
+        const [one] = await operator.sandbox.executions(target);
+        return one?.closed_early && one;
+      },
+      { withinMs: 1_500 },
+    );
+    const charge = await chargeOf(tenant, execution.request_id);
+    expect(charge.amount_usd).toBeLessThan(0);
+    expect(charge.amount_usd).toBeGreaterThan(-60e-6);
+  });
+
+  test("before the first byte: the upstream is closed within a second, and the prompt is charged", async () => {
     const reached = Promise.withResolvers<Exchange>();
     script = (exchange) => reached.resolve(exchange);
-    const leaving = new AbortController();
-    const call = ask({}, { signal: leaving.signal }).catch(() => undefined);
+    const client = post(tenant, {});
     const exchange = await reached.promise;
     const leftAt = Date.now();
-    leaving.abort();
-    await call;
+    client.reset();
     expect((await exchange.closedEarly) - leftAt).toBeLessThan(1_000);
-    await eventually("no hold", async () => (await tenant.audit()).open_holds === 0);
-    // The upstream had the prompt: that much is charged.
-    expect((await lastCharge())?.amount_usd).toBeLessThan(0);
+    const charge = await chargeOf(tenant, exchange.headers["x-request-id"]);
+    expect(charge.amount_usd).toBeLessThan(0);
+    expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0 });
   });
 
   test("of an account that drains: the upstream is read to its end and the exact usage is charged", async () => {
     const patient = await operator.tenant({ on_disconnect: "drain" });
     const target = await operator.instance(patient);
-    const leaving = new AbortController();
-    const response = await patient.post(
-      {
-        model: target,
-        messages: HI,
-        stream: true,
-        max_tokens: 30,
-        sandbox_output_tokens: 30,
-        sandbox_frame_delay_ms: 20,
-      },
-      { signal: leaving.signal },
-    );
-    await readUntil((response.body as ReadableStream<Uint8Array>).getReader(), "data:");
-    leaving.abort();
+    const client = post(patient, {
+      model: target,
+      max_tokens: 30,
+      sandbox_output_tokens: 30,
+      sandbox_frame_delay_ms: 20,
+    });
+    await client.until("data:");
+    client.reset();
     const [charge] = await eventually("the charge", async () => {
       const all = await patient.charges();
       return all.length > 0 && all;
@@ -175,43 +189,54 @@ describe("a client that leaves", () => {
     expect((await operator.sandbox.executions(target))[0]?.closed_early).toBe(false);
   });
 
-  test("of a JSON answer is charged for what the upstream did", async () => {
+  test("of a JSON answer: the upstream is read to its end and the exact usage is charged", async () => {
     const target = await operator.instance(tenant);
     await operator.sandbox.fault(target, { fault: "slow", ms: 400 });
-    const leaving = new AbortController();
-    setTimeout(() => leaving.abort(), 150);
-    await expect(
-      tenant.post({ model: target, messages: HI, max_tokens: 5 }, { signal: leaving.signal }),
-    ).rejects.toThrow();
-    await eventually("no hold", async () => (await tenant.audit()).open_holds === 0);
-    expect(await operator.sandbox.executions(target)).toHaveLength(1);
-    expect((await lastCharge())?.amount_usd).toBeLessThan(-9e-6);
+    const client = post(tenant, { model: target, stream: false, max_tokens: 5 });
+    const execution = await eventually("the upstream is at work", async () => {
+      const [one] = await operator.sandbox.executions(target);
+      return one;
+    });
+    client.reset();
+    const charge = await chargeOf(tenant, execution.request_id);
+    expect(charge.amount_usd).toBeCloseTo(-15e-6, 9);
+    expect((await operator.sandbox.executions(target))[0]?.closed_early).toBe(false);
   });
 });
 
-describe("a broken stream is an error to the SDK, and the part that was delivered is charged", () => {
+describe("a broken stream is never taken for whole, and the part that was delivered is charged", () => {
   const faults: [string, Record<string, unknown>][] = [
     ["cut", { fault: "truncate", after_frames: 5 }],
     ["garbled", { fault: "garble", after_frames: 5 }],
     ["an error frame", { fault: "error_frame", after_frames: 5 }],
     ["no [DONE]", { fault: "no_done" }],
   ];
-  test.each(faults)("%s", async (_name, fault) => {
+
+  test.each(faults)("%s: an error event, then an aborted body", async (_name, fault) => {
     const target = await operator.instance(tenant);
     await operator.sandbox.fault(target, fault);
-    const read = async () => {
-      const stream = await tenant
-        .openai()
-        .chat.completions.create({ model: target, messages: HI, stream: true, max_tokens: 100 });
-      for await (const _ of stream);
-    };
-    await expect(read()).rejects.toBeInstanceOf(OpenAI.OpenAIError);
+    const body = { model: target, messages: HI, stream: true, max_tokens: 100 };
+    const text = await new RawClient(operator.url, chatPost(tenant.key, body)).untilClosed();
+    expect(text).toMatch(/^HTTP\/1.1 200 /);
+    expect(text).toMatch(/\ndata: \{"error":\{"message":/);
+    expect(text).not.toContain("[DONE]");
+    expect(text).not.toContain("\r\n0\r\n");
     await eventually("no hold", async () => (await tenant.audit()).open_holds === 0);
     const executions = await operator.sandbox.executions(target);
     expect(executions).toHaveLength(1);
     const charge = (await tenant.charges()).find(({ call_id }) => call_id === executions[0]?.request_id);
     expect(charge?.amount_usd).toBeLessThan(0);
     expect(await tenant.audit()).toMatchObject({ ok: true, overrun_usd: 0 });
+  });
+
+  test.each(faults)("%s: the SDK throws its own error", async (_name, fault) => {
+    const target = await operator.instance(tenant);
+    await operator.sandbox.fault(target, fault);
+    const read = async () => {
+      const stream = await tenant.openai().chat.completions.create({ model: target, messages: HI, stream: true });
+      for await (const _ of stream);
+    };
+    await expect(read()).rejects.toBeInstanceOf(OpenAI.APIError);
   });
 });
 

@@ -183,12 +183,12 @@ describe("error classes", () => {
     const forged = tenant.openai({ apiKey: `${tenant.key.slice(0, -1)}${tenant.key.endsWith("a") ? "b" : "a"}` });
     const other = await operator.tenant();
     const theirs = await operator.instance(other);
-    const calls = [
-      forged.chat.completions.create({ model, messages: HI }),
-      client.chat.completions.create({ model: theirs, messages: HI }),
-      client.chat.completions.create({ model: "llama-7b:999999999", messages: HI }),
+    const errors = [
+      await failure(forged.chat.completions.create({ model, messages: HI })),
+      await failure(client.chat.completions.create({ model: theirs, messages: HI })),
+      await failure(client.chat.completions.create({ model: "llama-7b:999999999", messages: HI })),
     ];
-    for (const call of calls) expect(await failure(call)).toBeInstanceOf(OpenAI.AuthenticationError);
+    for (const error of errors) expect(error).toBeInstanceOf(OpenAI.AuthenticationError);
   });
 
   test("402 is a plain APIError: no credit, no price", async () => {

@@ -157,6 +157,7 @@ test("only listed headers pass, either way", async () => {
   for (const hidden of ["set-cookie", "x-service-account", "x-anything", "server"]) expect(names).not.toContain(hidden);
   expect(response.headers.get("x-ratelimit-limit-requests")).not.toBe("77777");
   const sent = Object.keys(upstream.exchanges[0]?.headers ?? {});
+  // The platform itself names the Worker's zone.
   const listed = [
     "host",
     "connection",
@@ -166,7 +167,9 @@ test("only listed headers pass, either way", async () => {
     "content-type",
     "accept",
   ];
-  const others = sent.filter((name) => ![...listed, "accept-encoding", "user-agent", "x-request-id"].includes(name));
+  const others = sent.filter(
+    (name) => ![...listed, "accept-encoding", "user-agent", "x-request-id", "cf-worker"].includes(name),
+  );
   expect(others).toEqual([]);
   await upstream.stop();
 });

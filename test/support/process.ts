@@ -89,7 +89,7 @@ export class TollgateProcess {
   /** As Ctrl-C does; resolves when the process is gone. */
   async end(signal: NodeJS.Signals = "SIGINT"): Promise<number | null> {
     const child = this.#child;
-    if (!child || child.exitCode !== null) return child?.exitCode ?? null;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
     const { promise, resolve } = Promise.withResolvers<number | null>();
     child.once("exit", (code) => resolve(code));
     child.kill(signal);
