@@ -24,13 +24,13 @@ const filters = process.argv.slice(2);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop(signal));
 process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
 
-const checks = filters.length > 0 ? [] : await Promise.all([check("typecheck"), check("lint")]);
+const checks = filters.length > 0 ? [] : await Promise.all([check("typecheck"), check("lint"), check("bundle")]);
 const counts = [...checks, await vitest("tests", ["core", "worker", "sandbox"]), await vitest("e2e", ["e2e"])];
 report(counts);
 process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
 
 /** A script of package.json that passes or fails whole; its words are shown only where it fails. */
-async function check(name: "typecheck" | "lint"): Promise<Count> {
+async function check(name: "typecheck" | "lint" | "bundle"): Promise<Count> {
   const started = Date.now();
   let output = "";
   const child = launch("sh", ["-c", scripts[name] ?? "false"], "pipe");

@@ -1,0 +1,66 @@
+/**
+ * `npm run deploy`: builds the Worker, holds it to its size, and brings it to Cloudflare with what it needs: queues, KV and
+ * D1 (made where they are missing), migrations, code. `--dry-run` stops after the build and needs no network.
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { unstable_readConfig as readConfig } from "wrangler";
+
+/** Gzipped, as Cloudflare counts it (docs of the design: section 11). */
+const MAX_BUNDLE_BYTES = 150 * 1024;
+
+const root = join(import.meta.dirname, "..");
+const env = { ...process.env, WRANGLER_SEND_METRICS: "false" };
+
+checkBundle();
+if (!process.argv.includes("--dry-run")) deploy();
+
+/** Bundles without uploading; too large is an error before anything has changed. */
+function checkBundle(): void {
+  const out = mkdtempSync(join(tmpdir(), "tollgate-bundle-"));
+  try {
+    wrangler(["deploy", "--dry-run", "--outdir", out], "quiet");
+    const scripts = readdirSync(out).filter((name) => name.endsWith(".js"));
+    const bytes = scripts.reduce((sum, name) => sum + gzipSync(readFileSync(join(out, name))).length, 0);
+    const size = `${(bytes / 1024).toFixed(1)} KB gzipped of at most ${MAX_BUNDLE_BYTES / 1024} KB`;
+    if (bytes > MAX_BUNDLE_BYTES) fail(`The bundle is too large: ${size}.`);
+    process.stdout.write(`bundle: ${size}\n`);
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+function deploy(): void {
+  const config = readConfig({ config: join(root, "wrangler.toml") });
+  const database = config.d1_databases[0]?.database_name ?? fail("wrangler.toml names no D1 database.");
+  const consumers: { queue: string; dead_letter_queue?: string }[] = config.queues.consumers ?? [];
+  const queues = consumers.flatMap((consumer) => [consumer.queue, consumer.dead_letter_queue ?? []].flat());
+  for (const queue of queues) wrangler(["queues", "create", queue], "may exist");
+  // Migrations only add, so old code runs on the new tables: they go first, except where there is no database yet.
+  const exists = wrangler(["d1", "info", database], "may fail");
+  const migrate = () => wrangler(["d1", "migrations", "apply", database, "--remote"], "shown");
+  if (exists) migrate();
+  wrangler(["deploy"], "shown");
+  if (!exists) migrate();
+}
+
+type Manner = "quiet" | "shown" | "may exist" | "may fail";
+
+/** Runs wrangler; false only where it may fail and did. */
+function wrangler(args: string[], manner: Manner): boolean {
+  const shown = manner === "shown";
+  const child = spawnSync("wrangler", args, { cwd: root, env, stdio: shown ? "inherit" : "pipe", encoding: "utf8" });
+  if (child.status === 0) return true;
+  if (manner === "may fail") return false;
+  const said = `${child.stdout ?? ""}${child.stderr ?? ""}`;
+  if (manner === "may exist" && /already (exists|taken)/i.test(said)) return true;
+  return fail(`wrangler ${args.join(" ")} failed.\n${said}`);
+}
+
+function fail(message: string): never {
+  process.stderr.write(`${message}\n`);
+  process.exit(1);
+}
