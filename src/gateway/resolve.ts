@@ -6,7 +6,13 @@
  */
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { type Resolution, type Route, type RoutingSnapshot, resolveCustomInstance, resolveModel } from "../core/routes.ts";
+import {
+  type Resolution,
+  type Route,
+  type RoutingSnapshot,
+  resolveCustomInstance,
+  resolveModel,
+} from "../core/routes.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 export type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
