@@ -75,7 +75,8 @@ function read(file: string): { passed: number; failed: number } {
 
 function launch(command: string, args: string[], stdio: "pipe" | "inherit"): ChildProcess {
   const bin = join(root, "node_modules/.bin");
-  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, WRANGLER_SEND_METRICS: "false" };
+  const quiet = { WRANGLER_LOG: "error", WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false" };
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, ...quiet };
   const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", stdio, stdio] });
   running.add(child);
   return child;

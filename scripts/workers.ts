@@ -10,6 +10,7 @@ import { dirname, join, resolve } from "node:path";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
 import { bundle } from "./bundle.ts";
+import { runCrons } from "./crons.ts";
 import type { Running } from "./ending.ts";
 import { type Say, sayAs } from "./log.ts";
 import { migrate } from "./migrations.ts";
@@ -64,6 +65,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
     const applied = await migrate(await miniflare.getD1Database(binding), dir);
     if (applied.length > 0) say(`migrations applied: ${applied.join(", ")}`);
   }
+  runCrons(config.triggers.crons ?? [], miniflare, say);
 }
 
 /** Variables of wrangler.toml that the environment sets otherwise. */

@@ -50,10 +50,10 @@ test("mid stream: the client sees an error, the hold expires, the loss is booked
 test("a stream that outlives the hold's first term is renewed and charged, not expired", async () => {
   const tenant = await operator.tenant();
   const target = await operator.instance(tenant);
-  const answer = await tenant.chat({ model: target, ...slow, max_tokens: 100, sandbox_output_tokens: 100 });
+  const answer = await tenant.chat({ model: target, ...slow, max_tokens: 60, sandbox_output_tokens: 60 });
   expect(answer.body).toContain("[DONE]");
   const [charge] = await tenant.charges();
-  expect(charge?.amount_usd).toBeCloseTo(-110e-6, 9);
+  expect(charge?.amount_usd).toBeCloseTo(-70e-6, 9);
   await sleep(HOLD_TTL_MS + 500);
   expect(await tenant.audit()).toMatchObject({ ok: true, operator_loss_usd: 0, open_holds: 0, overrun_usd: 0 });
 });

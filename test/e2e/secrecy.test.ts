@@ -88,6 +88,8 @@ test("a marker in every text position, valid or not, whatever the upstream does,
   await tenant.post(`{"${MARKER}`);
 
   await eventually("everything is shipped", async () => (await tenant.audit()).outbox === 0, { withinMs: 10_000 });
+  // What is kept is found: the search would see the marker.
+  expect(filesWith(join(stateDir, "gateway"), [tenant.account])).not.toEqual([]);
   // The sandbox is somebody else's house: what it keeps is not looked at.
   expect(filesWith(join(stateDir, "gateway"), [MARKER])).toEqual([]);
   expect(readFileSync(logFile).includes(MARKER)).toBe(false);
