@@ -2,9 +2,11 @@
  * What an account object keeps about its tenant, as the operator's API reads and writes it: account, teams, keys,
  * ledger. All of it crosses the object's RPC as values; expected refusals are values too.
  */
+import type { DelegatedAction, DelegationOutcome } from "./delegation.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "./ids.ts";
 import type { Plan } from "./prices.ts";
 import type { LimitName } from "./refusal.ts";
+import type { StandingAnswer } from "./standing.ts";
 
 export const BUDGET_DURATIONS = ["day", "week", "month", "total"] as const;
 export type BudgetDuration = (typeof BUDGET_DURATIONS)[number];
@@ -180,6 +182,10 @@ export interface AccountBooks {
     lastFour: string,
     graceMs: number,
   ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
+  /** Where the key with this digest stands, for its holder. Counts nothing. */
+  standing(digest: KeyDigest): Promise<StandingAnswer | undefined>;
+  /** What the key with this digest does to the keys and teams of its account, if it may. */
+  delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined>;
   /** For an edge that has no record of this digest. */
   findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined>;
 }

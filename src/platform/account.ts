@@ -21,10 +21,12 @@
  * It must not know: HTTP, models' routes, upstreams, prompts, D1. It never calls out but to the queue, from the alarm.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { DelegatedAction, DelegationOutcome } from "../core/delegation.ts";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../core/ids.ts";
 import { mayCredit } from "../core/ledger.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
+import type { StandingAnswer } from "../core/standing.ts";
 import type {
   AccountBooks,
   AccountFields,
@@ -44,8 +46,10 @@ import type { AccountPort } from "../gateway/ports.ts";
 import { admit, permit } from "./account/admission.ts";
 import { audit } from "./account/audit.ts";
 import type { Books } from "./account/books.ts";
+import { delegate } from "./account/delegation.ts";
 import { expireDue, release, renew, settle } from "./account/endings.ts";
 import { runAlarm } from "./account/shipping.ts";
+import { standing } from "./account/standing.ts";
 import { Store } from "./account/store.ts";
 
 const DEFAULT_HOLD_TTL_MS = 120_000;
@@ -241,6 +245,16 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
       const found = keys.find(digest);
       return found && { account: tenants.account().id, keyId: found.key.id };
     });
+  }
+
+  // For a key's holder
+
+  async standing(digest: KeyDigest): Promise<StandingAnswer | undefined> {
+    return this.#store.write((books, nowMs) => standing(books, digest, nowMs));
+  }
+
+  async delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined> {
+    return this.#store.write((books, nowMs) => delegate(books, digest, action, nowMs));
   }
 
   // The outbox and the alarm

@@ -119,7 +119,7 @@ const anotherModel = ({ kind, model }: Owned): Refusal => ({
 type Authentication = { ok: true; caller: LiveCaller } | { ok: false; refusal: Refusal };
 
 /** The live key, team and account behind a digest. */
-function authenticate(books: Books, digest: KeyDigest, nowMs: number): Authentication {
+export function authenticate(books: Books, digest: KeyDigest, nowMs: number): Authentication {
   const refuse = (why: "unknown" | "revoked" | "expired" | "blocked"): Authentication => ({
     ok: false,
     refusal: { kind: "bad_key", why },

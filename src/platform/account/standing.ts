@@ -1,0 +1,35 @@
+/** Where a key stands, for its holder: read in one transaction, counts nothing. */
+import type { KeyDigest } from "../../core/ids.ts";
+import type { LevelStanding, StandingAnswer } from "../../core/standing.ts";
+import type { Account } from "../../core/tenant.ts";
+import { authenticate } from "./admission.ts";
+import type { Books } from "./books.ts";
+import { expireDue } from "./endings.ts";
+
+export function standing(books: Books, digest: KeyDigest, nowMs: number): StandingAnswer {
+  expireDue(books, nowMs);
+  const found = authenticate(books, digest, nowMs);
+  if (!found.ok) return found;
+  const { key, team } = found.caller;
+  const budgets = books.budgets(found.caller, nowMs);
+  const levels = books.levels(found.caller, nowMs).map((use): LevelStanding => {
+    const budget = budgets.find(({ level }) => level === use.level);
+    return {
+      level: use.level,
+      limits: use.limits,
+      requests: use.requests.used(nowMs),
+      tokens: use.tokens.used(nowMs),
+      dayRequests: use.dayRequests?.used(nowMs) ?? null,
+      slots: use.slots,
+      budget: budget
+        ? { spentNanoUsd: budget.spentNanoUsd, heldNanoUsd: budget.heldNanoUsd, endsAtMs: budget.endsAtMs }
+        : null,
+    };
+  });
+  return { ok: true, standing: { account: accountOf(books), team, key, levels } };
+}
+
+function accountOf(books: Books): Account {
+  const { toleratedNanoUsd: _, ...account } = books.tenants.account();
+  return { ...account, balanceNanoUsd: books.ledger.balanceNanoUsd, heldNanoUsd: books.heldNanoUsd };
+}
