@@ -8,7 +8,7 @@ import type { Directory, LogLine } from "../gateway/ports.ts";
 import { accountObject } from "../platform/accounts.ts";
 import { type AccountRow, findAccount } from "../platform/books/accounts.ts";
 import type { EdgeNotices } from "../platform/directory.ts";
-import { openPorts } from "../platform/ports.ts";
+import { openPorts, type PlatformPorts } from "../platform/ports.ts";
 import type { PlatformSecrets } from "../platform/secrets.ts";
 import { conflict, notFound } from "./problem.ts";
 import type { Surface } from "./route.ts";
@@ -29,11 +29,15 @@ export interface AdminBindings {
 export type AdminSurface = Surface<Desk, AdminBindings>;
 
 export function openDesk(env: Env, context: Pick<ExecutionContext, "waitUntil">, secrets: PlatformSecrets): Desk {
-  const ports = openPorts(env, context, secrets);
+  return deskOf(env, openPorts(env, context, secrets));
+}
+
+/** The same on ports that are open already. */
+export function deskOf(env: Env, ports: PlatformPorts): Desk {
   return {
     books: env.BOOKS,
     edge: ports.directory,
-    secrets,
+    secrets: ports.secrets,
     account: (number) => accountObject(env, number),
     now: ports.now,
     log: ports.log,

@@ -45,6 +45,7 @@ const fields = {
 };
 export const KeyBody = z.strictObject(fields).meta({ id: "KeyBody" });
 export const KeyPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "KeyPatch" });
+export type KeyBodyOutput = z.output<typeof KeyBody>;
 export type KeyPatchBody = z.output<typeof KeyPatch>;
 
 /** The longest grace of a rotation, in seconds: 30 days. */
@@ -119,6 +120,12 @@ export const newKeyFrom = (body: z.output<typeof KeyBody>): KeyFields => ({
 
 /** The fields that a body names; the rest are left out. */
 export const keyChangesFrom = (body: KeyPatchBody, limits: Limits): Partial<KeyFields> => ({
+  ...keyFieldsIn(body),
+  ...(namesLimits(body) && { limits: limitsFrom(body, limits) }),
+});
+
+/** The same without limits. */
+export const keyFieldsIn = (body: KeyPatchBody): Partial<Omit<KeyFields, "limits">> => ({
   ...(body.name !== undefined && { name: body.name }),
   ...(body.team !== undefined && { team: body.team === null ? null : asId<TeamId>(body.team) }),
   ...(body.user !== undefined && { user: body.user }),
@@ -128,7 +135,6 @@ export const keyChangesFrom = (body: KeyPatchBody, limits: Limits): Partial<KeyF
   ...(body.expires_at !== undefined && { expiresAtMs: body.expires_at }),
   ...(body.blocked !== undefined && { blocked: body.blocked }),
   ...(body.metadata !== undefined && { metadata: body.metadata }),
-  ...(namesLimits(body) && { limits: limitsFrom(body, limits) }),
 });
 
 export const newKeyId = (): KeyId => asId<KeyId>(newId("key_"));

@@ -53,9 +53,14 @@ export const newTeamFrom = (body: z.output<typeof TeamBody>): TeamFields => ({
 
 /** The fields that a body names; the rest are left out. */
 export const teamChangesFrom = (body: z.output<typeof TeamPatch>, limits: Limits): Partial<TeamFields> => ({
+  ...teamFieldsIn(body),
+  ...(namesLimits(body) && { limits: limitsFrom(body, limits) }),
+});
+
+/** The same without limits. */
+export const teamFieldsIn = (body: z.output<typeof TeamPatch>): Partial<Omit<TeamFields, "limits">> => ({
   ...(body.name !== undefined && { name: body.name }),
   ...(body.blocked !== undefined && { blocked: body.blocked }),
-  ...(namesLimits(body) && { limits: limitsFrom(body, limits) }),
 });
 
 export const newTeamId = (): TeamId => asId<TeamId>(newId("team_"));

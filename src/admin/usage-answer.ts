@@ -55,6 +55,7 @@ export interface ReportRequest {
 /** Whose calls are reported. */
 export interface Whose {
   readonly account: string | undefined;
+  readonly team?: string | undefined;
   readonly key?: string | undefined;
 }
 

@@ -20,28 +20,23 @@ export interface LimitBody {
 }
 
 /** The limits after a body: what it does not name stays as in `base`. */
-export function limitsFrom(body: LimitBody, base: Limits): Limits {
-  const given = <T>(value: T | undefined, otherwise: T): T => (value === undefined ? otherwise : value);
-  return {
-    rpm_limit: given(body.rpm_limit, base.rpm_limit),
-    tpm_limit: given(body.tpm_limit, base.tpm_limit),
-    rpd_limit: given(body.rpd_limit, base.rpd_limit),
-    max_parallel_requests: given(body.max_parallel_requests, base.max_parallel_requests),
-    maxBudgetNanoUsd: given(body.max_budget, base.maxBudgetNanoUsd),
-    budgetDuration: given(body.budget_duration, base.budgetDuration),
-  };
-}
+export const limitsFrom = (body: LimitBody, base: Limits): Limits => ({ ...base, ...limitsIn(body) });
 
 /** Whether a body names any limit. */
-export const namesLimits = (body: LimitBody): boolean =>
-  [
-    body.rpm_limit,
-    body.tpm_limit,
-    body.rpd_limit,
-    body.max_parallel_requests,
-    body.max_budget,
-    body.budget_duration,
-  ].some((value) => value !== undefined);
+export const namesLimits = (body: LimitBody): boolean => limitsIn(body) !== undefined;
+
+/** Only the limits that a body names; undefined where it names none. */
+export function limitsIn(body: LimitBody): Partial<Limits> | undefined {
+  const named: Partial<Limits> = {
+    ...(body.rpm_limit !== undefined && { rpm_limit: body.rpm_limit }),
+    ...(body.tpm_limit !== undefined && { tpm_limit: body.tpm_limit }),
+    ...(body.rpd_limit !== undefined && { rpd_limit: body.rpd_limit }),
+    ...(body.max_parallel_requests !== undefined && { max_parallel_requests: body.max_parallel_requests }),
+    ...(body.max_budget !== undefined && { maxBudgetNanoUsd: body.max_budget }),
+    ...(body.budget_duration !== undefined && { budgetDuration: body.budget_duration }),
+  };
+  return Object.keys(named).length > 0 ? named : undefined;
+}
 
 export const limitsToWire = (limits: Limits) => ({
   rpm_limit: limits.rpm_limit,

@@ -18,6 +18,8 @@ export interface UsageQuery {
   readonly groupBy: readonly UsageGroup[];
   /** This account's calls only. */
   readonly account: string | undefined;
+  /** This team's calls only. */
+  readonly team?: string | undefined;
   /** This key's calls only. */
   readonly key?: string | undefined;
   readonly limit: number;
@@ -75,7 +77,11 @@ type Stored = Record<string, string | number | null>;
 export async function reportUsage(books: D1Database, query: UsageQuery): Promise<UsageRow[]> {
   const groups = query.groupBy.map((group, index) => `${GROUP_EXPRESSIONS[group]} as group_${index}`);
   const positions = query.groupBy.map((_, index) => index + 1).join(", ");
-  const whose = `${query.account === undefined ? "" : "and account = ?5"} ${query.key === undefined ? "" : "and key = ?6"}`;
+  const narrowed = [query.account, query.team, query.key];
+  const whose = ["account = ?5", "team = ?6", "key = ?7"]
+    .filter((_, index) => narrowed[index] !== undefined)
+    .map((condition) => `and ${condition}`)
+    .join(" ");
   const sums = [
     "sum(calls) as calls",
     "sum(errors) as errors",
@@ -86,15 +92,14 @@ export async function reportUsage(books: D1Database, query: UsageQuery): Promise
   const { results } = await books
     .prepare(
       `select ${[...groups, ...sums].join(", ")} from (${source(whose)})
-       ${positions && `group by ${positions} order by ${positions}`} limit ?7 offset ?8`,
+       ${positions && `group by ${positions} order by ${positions}`} limit ?8 offset ?9`,
     )
     .bind(
       query.fromMs,
       query.toMs,
       floorHour(query.fromMs + HOUR_MS - 1),
       floorHour(query.toMs),
-      query.account ?? null,
-      query.key ?? null,
+      ...narrowed.map((value) => value ?? null),
       query.limit,
       query.offset,
     )

@@ -1,0 +1,80 @@
+/** `/account/teams`: owners and admins manage their account's teams, by the same bodies as the operator. */
+import * as z from "zod";
+import { sees, type TeamChanges } from "../core/delegation.ts";
+import { asId, type TeamId } from "../core/ids.ts";
+import { known } from "./desk.ts";
+import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
+import { notFound } from "./problem.ts";
+import { answers, created, ok, route } from "./route.ts";
+import { actOnTeam, requireManager } from "./self-delegate.ts";
+import type { SelfServiceSurface } from "./self-service.ts";
+import { newTeamFrom, newTeamId, TeamAnswer, TeamBody, TeamPatch, teamFieldsIn, teamToWire } from "./teams.ts";
+import { limitsIn } from "./wire.ts";
+
+const create = route({
+  method: "post",
+  path: "/account/teams",
+  summary: "Make a team",
+  body: TeamBody,
+  answers: { 201: answers("The team", TeamAnswer) },
+});
+const list = route({
+  method: "get",
+  path: "/account/teams",
+  summary: "List the live teams; a key of a team sees that one",
+  query: z.strictObject(numberedPage),
+  answers: { 200: answers("Teams, oldest first", listOf(TeamAnswer)) },
+});
+const get = route({
+  method: "get",
+  path: "/account/teams/{team}",
+  summary: "Read a team",
+  answers: { 200: answers("The team", TeamAnswer) },
+});
+const patch = route({
+  method: "patch",
+  path: "/account/teams/{team}",
+  summary: "Change what is named, leave the rest",
+  body: TeamPatch,
+  answers: { 200: answers("The team", TeamAnswer) },
+});
+const remove = route({
+  method: "delete",
+  path: "/account/teams/{team}",
+  summary: "Delete a team: its keys stop, its history stays",
+  answers: { 200: answers("Deleted", Deleted) },
+});
+
+export function addSelfTeams(api: SelfServiceSurface): void {
+  api.add(create, async ({ work: tenant, body }) => {
+    const action = { kind: "create_team", id: newTeamId(), fields: newTeamFrom(body) } as const;
+    return created(teamToWire((await actOnTeam(tenant, action)).team));
+  });
+
+  api.add(list, async ({ work: tenant, query }) => {
+    requireManager(tenant);
+    const page = known(await tenant.object.teams(pageRequest(query)), "account", tenant.caller.account);
+    const seen = page.data.filter((team) => sees(tenant.standing.key, team.id));
+    return ok({ data: seen.map(teamToWire), next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work: tenant, params }) => {
+    requireManager(tenant);
+    const id = asId<TeamId>(params.team);
+    const team = known(await tenant.object.team(id), "team", id);
+    if (!sees(tenant.standing.key, team.id)) throw notFound("team", id);
+    return ok(teamToWire(team));
+  });
+
+  api.add(patch, async ({ work: tenant, params, body }) => {
+    const limits = limitsIn(body);
+    const changes: TeamChanges = { ...teamFieldsIn(body), ...(limits && { limits }) };
+    const { team } = await actOnTeam(tenant, { kind: "amend_team", id: asId<TeamId>(params.team), changes });
+    return ok(teamToWire(team));
+  });
+
+  api.add(remove, async ({ work: tenant, params }) => {
+    await actOnTeam(tenant, { kind: "delete_team", id: asId<TeamId>(params.team) });
+    return ok(deleted(params.team));
+  });
+}
