@@ -3,24 +3,23 @@ import type { Call } from "../core/endpoints/endpoint.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Ports } from "./ports.ts";
 
-/** Contract, "Limits": longer recordings are split by the client. */
-const LONGEST_RECORDING_MS = 30 * 60 * 1000;
-
 export type Heard = { ok: true; recordingMs: number | null } | { ok: false; refusal: Refusal };
 
-export async function listen(call: Call, ports: Ports): Promise<Heard> {
-  if (call.recording === null) return { ok: true, recordingMs: null };
-  const recordingMs = await ports.recordingMs(call.recording);
+export async function listen({ recording }: Call, ports: Ports): Promise<Heard> {
+  if (recording === null) return { ok: true, recordingMs: null };
+  const { bytes, field, longestMs } = recording;
+  const recordingMs = await ports.recordingMs(bytes);
   if (recordingMs === null) {
-    return refuse("The audio could not be read. Send mp3, wav, m4a, webm, ogg or flac.");
+    return refuse(`The audio in \`${field}\` could not be read. Send mp3, wav, m4a, webm, ogg or flac.`, field);
   }
-  if (recordingMs > LONGEST_RECORDING_MS) {
-    return refuse("The audio is longer than 30 minutes. Split it and send the pieces.");
+  if (longestMs !== null && recordingMs > longestMs) {
+    const minutes = longestMs / 60_000;
+    return refuse(`The audio in \`${field}\` is longer than ${minutes} minutes. Split it and send the pieces.`, field);
   }
   return { ok: true, recordingMs };
 }
 
-const refuse = (message: string): Heard => ({
+const refuse = (message: string, param: string): Heard => ({
   ok: false,
-  refusal: { kind: "invalid_request", message, param: "file" },
+  refusal: { kind: "invalid_request", message, param },
 });

@@ -25,6 +25,15 @@ export interface RawCall {
   readonly body: RawBody;
 }
 
+/** A recording that a call sends. */
+export interface Recording {
+  readonly bytes: Uint8Array;
+  /** The field that it stands in. */
+  readonly field: string;
+  /** A longer one is refused; null where any length will do. */
+  readonly longestMs: number | null;
+}
+
 /** One validated call, whatever its endpoint. */
 export interface Call {
   /** The model as the tenant named it; null where something else that the call names decides. */
@@ -43,7 +52,7 @@ export interface Call {
   /** Ids of the service that the call names: each must be the account's own. The first one pins the target. */
   readonly owned: readonly OwnedRef[];
   /** A recording whose length the bound needs; measured by the pipeline. */
-  readonly recording: Uint8Array | null;
+  readonly recording: Recording | null;
   /** The true upper bound. */
   bound(row: ModelRow, measured: Measured): Bound;
   /** A fresh reader for the answer of one try; `sent` is null where the call costs nothing. */
@@ -106,7 +115,7 @@ export interface EndpointEntry<Body> {
   /** Fields that are set over the caller's, e.g. to have usage reported. */
   readonly forced?: (body: Body) => Record<string, unknown>;
   readonly dataUrlBytes?: (body: Body) => number;
-  readonly recording?: (body: Body) => Uint8Array;
+  readonly recording?: (body: Body) => Recording;
   readonly creates?: OwnedRef["kind"];
   /** Where ids of the service stand: `path.id` or a field of the body. */
   readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];

@@ -6,6 +6,9 @@ import type { Endpoint } from "./endpoint.ts";
 import { imageEdits, imageGenerations } from "./images.ts";
 import { rerank } from "./rerank.ts";
 import { cancelResponse, createResponse, getResponse } from "./responses.ts";
+import { speech } from "./speech.ts";
+import { transcription } from "./transcription.ts";
+import { textLocalEdit, voiceClone } from "./voice.ts";
 
 export const ENDPOINTS: readonly Endpoint[] = [
   chatCompletions,
@@ -14,6 +17,10 @@ export const ENDPOINTS: readonly Endpoint[] = [
   cancelResponse,
   imageGenerations,
   imageEdits,
+  speech,
+  voiceClone,
+  textLocalEdit,
+  transcription,
   embeddings,
   rerank,
   customInstances,
