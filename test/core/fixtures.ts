@@ -36,6 +36,12 @@ export const FIXTURES: Readonly<Record<string, RawCall>> = {
   "responses.cancel": call({ kind: "none" }, { id: "resp_1" }),
   "images.generations": call(json({ model: "m", prompt: "a cat" })),
   "images.edits": call(formBody(["model", "m"], ["image", "png", "a.png"], ["prompt", "a dog"])),
+  "audio.speech": call(json({ model: "m", voice: "v", input: "hi" })),
+  "audio.voice_clone": call(formBody(["model", "m"], ["input", "hi"], ["reference_audio", "wav", "a.wav"])),
+  "audio.text_local_edit": call(
+    formBody(["model", "m"], ["source_audio", "wav", "a.wav"], ["original_text", "a"], ["edited_text", "b"]),
+  ),
+  "audio.transcriptions": call(formBody(["file", "wav", "a.wav"], ["model", "m"])),
   embeddings: call(json({ model: "m", input: "hi" })),
   rerank: call(json({ model: "m", query: "q", documents: ["d"] })),
   custom: call(
