@@ -1,4 +1,4 @@
-import { env } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { call, refusal, send, settled } from "./operator.ts";
 
@@ -9,6 +9,13 @@ const request = (path: string, headers: Record<string, string> = {}, init: Reque
 const bearer = { authorization: `Bearer ${env.ADMIN_TOKEN}` };
 
 describe("who is let in", () => {
+  it("the Worker serves it under /admin, to the operator alone", async () => {
+    const asked = (headers: Record<string, string>) =>
+      exports.default.fetch("http://gateway.test/admin/accounts", { headers });
+    expect((await asked(bearer)).status).toBe(200);
+    expect((await asked({})).status).toBe(401);
+  });
+
   it("no token set, or a short one: no service, whoever asks", async () => {
     for (const token of ["", "x".repeat(23)]) {
       const answer = await send(request("/admin/accounts", { authorization: `Bearer ${token}` }), {
