@@ -5,15 +5,17 @@
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { adminApp } from "./admin/index.ts";
+import { selfServiceApp } from "./admin/self-service.ts";
+import { tenantDocumentApp } from "./admin/tenant-document.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { refuse } from "./gateway/answer.ts";
 import { serveModels } from "./gateway/models.ts";
-import type { Ports } from "./gateway/ports.ts";
 import { serve } from "./gateway/serve.ts";
+import type { PlatformPorts } from "./platform/ports.ts";
 
 /** What each request brings along: the pipeline's ports, and what the operator's side reads of the environment. */
 export interface AppBindings {
-  Bindings: Env & { ports: Ports };
+  Bindings: Env & { ports: PlatformPorts };
 }
 
 /** Headers that a browser's script may read besides the simple ones. */
@@ -31,12 +33,15 @@ const SERVED = [
   ...ENDPOINTS.map(({ method, path }) => `${method} ${path.replace("*}", "}")}`),
   "GET /v1/models",
   "GET /v1/models/{model}",
+  "GET /account",
+  "GET /openapi.json",
 ];
 
 export function createApp(): Hono<AppBindings> {
   const app = new Hono<AppBindings>({ strict: true });
   // Keys travel in headers, never in cookies, so any origin may call.
-  app.use("/v1/*", cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 }));
+  const browsers = cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 });
+  app.use((context, next) => (context.req.path.startsWith("/admin") ? next() : browsers(context, next)));
   for (const endpoint of ENDPOINTS) {
     app.on(endpoint.method, toRoute(endpoint.path), (context) =>
       serve(context.req.raw, endpoint, context.req.param(), context.env.ports),
@@ -46,6 +51,9 @@ export function createApp(): Hono<AppBindings> {
   app.get("/v1/models/:model{.+}", (context) =>
     serveModels(context.req.raw, context.req.param("model"), context.env.ports),
   );
+  const selfService = selfServiceApp();
+  app.route("/", selfService.app);
+  app.route("/", tenantDocumentApp(selfService.routes));
   app.route("/", adminApp());
   app.notFound(unknownRoute);
   app.onError((error, context) => {

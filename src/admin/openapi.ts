@@ -59,7 +59,7 @@ function operation(route: Route, schemas: Components): JsonObject {
     ...(route.body && {
       requestBody: {
         required: !route.bodyOptional,
-        content: { "application/json": { schema: schemas.use(route.body, "input") } },
+        content: { [route.bodyAs ?? "application/json"]: { schema: schemas.use(route.body, "input") } },
       },
     }),
     responses,

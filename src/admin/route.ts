@@ -35,6 +35,8 @@ export interface Route<
   /** A strict object; without it no query is taken. */
   readonly query?: Query;
   readonly body?: Body;
+  /** The body's media type, where it is not JSON; for documents of what others validate. */
+  readonly bodyAs?: string;
   /** With it an absent body counts as `{}`. */
   readonly bodyOptional?: true;
   readonly answers: A;
