@@ -52,6 +52,21 @@ export type Refusal =
   /** `repeatable`: worth the caller's own repeat. */
   | { kind: "upstream_error"; repeatable: boolean }
   | { kind: "upstream_timeout"; repeatable: boolean }
+  /** More submissions of jobs in the window than the contract allows an account. */
+  | { kind: "too_many_submissions"; allowed: number; spanMs: number; retryAfterMs: number }
+  /** The video service's definite word on a request, by one of the contract's codes: nothing was made. */
+  | {
+      kind: "video_refused";
+      status: 400 | 429 | 502 | 503 | 504;
+      code: string;
+      message: string;
+      retryable: boolean;
+      retryAfterMs: number | null;
+    }
+  /** What may have made something was sent, and no answer came: it is never sent again. */
+  | { kind: "outcome_unknown" }
+  /** An `Idempotency-Key` that cannot be honoured, and why. */
+  | { kind: "idempotency"; why: "other_body" | "running" | "not_kept" }
   | { kind: "internal" };
 
 /** How a refusal is said over HTTP. */
@@ -84,6 +99,14 @@ const LIMIT_WORDS: Record<LimitName, string> = {
   tpm_limit: "tokens per minute",
   rpd_limit: "requests per day",
   max_parallel_requests: "parallel requests",
+};
+
+const IDEMPOTENCY: Record<(Refusal & { kind: "idempotency" })["why"], string> = {
+  other_body: "This Idempotency-Key was used with another request. Use a new key for a new request.",
+  running: "The first request with this Idempotency-Key is still running. Ask again when it has ended.",
+  not_kept:
+    "The request with this Idempotency-Key was completed and charged once; its answer is not kept. " +
+    "Use a new key to have it done again.",
 };
 
 const invalid = (status: number, message: string, param: string | null, code: string): HttpRefusal => ({
@@ -223,6 +246,34 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     server(502, "The model server failed on this request.", "upstream_error", refusal.repeatable),
   upstream_timeout: (refusal) =>
     server(504, "The model server did not answer in time.", "upstream_timeout", refusal.repeatable),
+  too_many_submissions: (refusal) => ({
+    status: 429,
+    message:
+      `At most ${refusal.allowed} jobs may be submitted in ${refusal.spanMs / 1000} s. ` +
+      `Try again in ${Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))} s.`,
+    type: "requests",
+    code: "rate_limit_exceeded",
+    param: null,
+    ...waitable(refusal.retryAfterMs),
+  }),
+  video_refused: (refusal) => ({
+    ...invalid(refusal.status, refusal.message, null, refusal.code),
+    shouldRetry: refusal.retryable,
+    ...(refusal.retryAfterMs !== null && waitable(refusal.retryAfterMs)),
+  }),
+  outcome_unknown: () =>
+    server(
+      504,
+      "The model server was sent this request and did not answer: it may have been carried out, so it was not sent again. " +
+        "Check before you repeat it.",
+      "upstream_timeout",
+      false,
+    ),
+  idempotency: (refusal) => ({
+    ...invalid(409, IDEMPOTENCY[refusal.why], null, "idempotency_error"),
+    type: "idempotency_error",
+    ...(refusal.why === "running" && { shouldRetry: true, retryAfterSeconds: 1 }),
+  }),
   internal: () => server(500, "An internal error. Give the request id to your operator.", "internal_error", true),
 };
 

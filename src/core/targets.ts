@@ -1,19 +1,29 @@
 /**
- * In which order a call asks its targets: by priority, and inside one priority drawn by weight. A target of weight 0
- * comes last in its priority.
+ * In which order a call asks its targets: by priority; inside one priority in turn where all weigh the same, else drawn
+ * by weight. A target of weight 0 comes last in its priority.
  */
 import type { Target } from "./routes.ts";
 
-/** `random` gives numbers in [0, 1). Every target stands in the answer once. */
-export function orderTargets(targets: readonly Target[], random: () => number): readonly Target[] {
+/**
+ * `random` gives numbers in [0, 1). `turn`: how many calls chose among these before; equals take turns by it. Every
+ * target stands in the answer once.
+ */
+export function orderTargets(targets: readonly Target[], random: () => number, turn = 0): readonly Target[] {
   if (targets.length < 2) return targets;
   const priorities = [...new Set(targets.map((target) => target.priority))].sort((a, b) => a - b);
-  return priorities.flatMap((priority) =>
-    drawByWeight(
-      targets.filter((target) => target.priority === priority),
-      random,
-    ),
-  );
+  return priorities.flatMap((priority) => {
+    const equals = targets.filter((target) => target.priority === priority);
+    const [first] = equals;
+    return equals.every((target) => target.weight === first?.weight)
+      ? rotate(equals, turn)
+      : drawByWeight(equals, random);
+  });
+}
+
+/** Evenly spread: call after call begins at the next one. */
+function rotate(targets: readonly Target[], turn: number): readonly Target[] {
+  const start = turn % targets.length;
+  return [...targets.slice(start), ...targets.slice(0, start)];
 }
 
 function drawByWeight(targets: readonly Target[], random: () => number): Target[] {

@@ -18,6 +18,8 @@ describe("what a failed try means", () => {
   it.each([
     [{ kind: "lost" } as Failure],
     [{ kind: "timeout" } as Failure],
+    [{ kind: "unreachable" } as Failure],
+    [{ kind: "malformed" } as Failure],
     ...[520, 522, 524].map((code) => [status(code)]),
   ])("%j is ambiguous: the next target only where a repeat has no effect", (failure) => {
     for (const retry of CLASSES) {
@@ -41,6 +43,7 @@ describe("what a failed try means", () => {
 
   it.each([
     [{ kind: "refused" } as Failure, 503],
+    [{ kind: "unreachable" } as Failure, 503],
     [status(503), 503],
     [status(429), 503],
     [{ kind: "lost" } as Failure, 502],
@@ -50,6 +53,25 @@ describe("what a failed try means", () => {
     [status(524), 504],
   ])("%j as the last one is said as %i", (failure, code) => {
     expect(toHttp(lastRefusal(failure, "unknown", "safe")).status).toBe(code);
+  });
+
+  it.each([
+    { kind: "lost" } as Failure,
+    { kind: "unreachable" } as Failure,
+    { kind: "timeout" } as Failure,
+    ...[520, 522, 524, 504].map(status),
+  ])("%j of what may have made something is said as 504, and not to be repeated", (failure) => {
+    for (const retry of ["costly", "creates"] as const) {
+      expect(toHttp(lastRefusal(failure, "unknown", retry))).toMatchObject({ status: 504, shouldRetry: false });
+    }
+  });
+
+  it.each([500, 502])("%i of what may have made something stays 502, and not to be repeated", (code) => {
+    expect(toHttp(lastRefusal(status(code), "unknown", "creates"))).toMatchObject({ status: 502, shouldRetry: false });
+  });
+
+  it("a 429 that names no wait is said as 503 with one", () => {
+    expect(toHttp(lastRefusal(status(429), "no", "safe"))).toMatchObject({ status: 503, retryAfterSeconds: 10 });
   });
 
   it("tells an SDK not to repeat what may have made something", () => {

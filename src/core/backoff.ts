@@ -1,0 +1,19 @@
+/**
+ * When is a target asked again? Exponential with full jitter, so that clients that failed together do not come back
+ * together; never sooner than the target asked for. Pure; the caller gives the randomness.
+ */
+
+/** The mean of the first wait is half of this, ms. */
+const FIRST_MS = 200;
+/** A target that asks for more than this is not worth waiting for, ms (design section 5). */
+export const LONGEST_WAIT_MS = 5_000;
+
+/**
+ * The wait before repeat number `repeat` (0: the first), ms; null where the target asked for too long a one. `random`:
+ * in [0, 1).
+ */
+export function backoffMs(repeat: number, retryAfterMs: number | null, random: number): number | null {
+  const askedMs = retryAfterMs ?? 0;
+  if (askedMs > LONGEST_WAIT_MS) return null;
+  return Math.min(askedMs + random * FIRST_MS * 2 ** repeat, LONGEST_WAIT_MS);
+}

@@ -1,0 +1,63 @@
+/**
+ * What one isolate knows of the targets it has asked: per target a breaker (is it well), a retry budget (may it be asked
+ * again) and when it last failed and answered. Bounded: the target that was used longest ago is forgotten first, which
+ * costs no more than finding out about it again.
+ */
+import { type Breaker, newBreaker } from "./breaker.ts";
+import { LATELY_MS, RetryBudget } from "./budget.ts";
+import type { Target } from "./routes.ts";
+
+/** Targets known to an isolate at once. */
+const MOST_TARGETS = 1_000;
+
+export interface TargetHealth {
+  readonly breaker: Breaker;
+  readonly budget: RetryBudget;
+  failedAtMs: number;
+  answeredAtMs: number;
+  /** Calls that chose among this target and its equals; turns the order in which those are asked. */
+  turns: number;
+}
+
+const NEVER = Number.NEGATIVE_INFINITY;
+
+export class Health {
+  readonly #targets = new Map<string, TargetHealth>();
+
+  of(target: Pick<Target, "upstream" | "model">): TargetHealth {
+    const name = `${target.upstream} ${target.model}`;
+    const known = this.#targets.get(name);
+    this.#targets.delete(name);
+    const health = known ?? newTargetHealth();
+    this.#targets.set(name, health);
+    if (this.#targets.size > MOST_TARGETS) this.#forgetOldest();
+    return health;
+  }
+
+  get size(): number {
+    return this.#targets.size;
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#targets.keys();
+    if (oldest !== undefined) this.#targets.delete(oldest);
+  }
+}
+
+const newTargetHealth = (): TargetHealth => ({
+  breaker: newBreaker(),
+  budget: new RetryBudget(),
+  failedAtMs: NEVER,
+  answeredAtMs: NEVER,
+  turns: 0,
+});
+
+export const failedLately = (health: TargetHealth, nowMs: number): boolean => nowMs - health.failedAtMs < LATELY_MS;
+
+/** The last that was heard of it is that it could not be reached. */
+export const isSuspect = ({ breaker }: TargetHealth): boolean =>
+  breaker.failures > 0 || breaker.ejectedUntilMs !== null;
+
+/** It answered in the last seconds, and could be reached ever since: a connection to it will hardly be refused. */
+export const answersNow = (health: TargetHealth, nowMs: number): boolean =>
+  nowMs - health.answeredAtMs < LATELY_MS && !isSuspect(health);
