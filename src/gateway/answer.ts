@@ -51,9 +51,12 @@ export function refuse(refusal: Refusal, callId: CallId, shape: ErrorShape, rate
   return new Response(JSON.stringify(errorBody(http, shape)), { status: http.status, headers });
 }
 
+/** Codes that the contract's video errors have another word for. */
+const VIDEO_WORDS: Readonly<Record<string, string>> = { invalid_request_error: "invalid_request" };
+
 /** The error body that an endpoint's family has. */
 export function errorBody(http: HttpRefusal, shape: ErrorShape): unknown {
-  if (shape === "video") return { error: http.message, code: http.code };
+  if (shape === "video") return { error: http.message, code: VIDEO_WORDS[http.code] ?? http.code };
   if (shape === "compute") return { error: http.message };
   return { error: { message: http.message, type: http.type, param: http.param, code: http.code } };
 }

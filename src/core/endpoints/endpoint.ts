@@ -11,11 +11,20 @@ import type { AnswerReader, Measured, Meter, Sent } from "../meters/meter.ts";
 import type { OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../prices.ts";
 import type { Refusal } from "../refusal.ts";
+import type { VideoUnit } from "../video/rates.ts";
 import type { BodyKind, BodyRule, RawBody } from "./body.ts";
 import type { Payload } from "./payload.ts";
 
 /** Which shape errors have on an endpoint. */
 export type ErrorShape = "openai" | "video" | "compute";
+
+/**
+ * How the pipeline serves a row. `call`: forwarded, charged when it was answered. `job`: quoted by the upstream first, then
+ * submitted; its hold lives on with the job that the answer names. `quote`: asks what a job may come to; counts as a
+ * request and costs nothing. `poll`: a job's state, which the account object asks for. `prices`: answered from the
+ * tenant's prices.
+ */
+export type Manner = "call" | "job" | "quote" | "poll" | "prices";
 
 /** A request as the table takes it: its path, what that names, and a body read within its limit. */
 export interface RawCall {
@@ -51,6 +60,8 @@ export interface Call {
   readonly streams: boolean;
   /** Ids of the service that the call names: each must be the account's own. The first one pins the target. */
   readonly owned: readonly OwnedRef[];
+  /** The rate that the job is charged by which is submitted or asked about; null on other endpoints. */
+  readonly jobUnit: VideoUnit | null;
   /** A recording whose length the bound needs; measured by the pipeline. */
   readonly recording: Recording | null;
   /** The true upper bound. */
@@ -75,6 +86,7 @@ export interface Endpoint {
   readonly kinds: readonly ModelKind[];
   /** Whether user instances may be called here. */
   readonly instances: boolean;
+  readonly manner: Manner;
   /** A call that costs nothing takes no hold; the account object only says whether its key is live. */
   readonly free: boolean;
   readonly retry: RetryClass;
@@ -97,6 +109,10 @@ export interface EndpointEntry<Body> {
   readonly body: BodyRule<Body>;
   /** The body's field that names the model (none). */
   readonly model?: keyof Body & string;
+  /** The path's parameter that names the model, where the body does not (none). */
+  readonly modelParam?: string;
+  /** (`call`.) */
+  readonly manner?: Manner;
   /** The path's parameter that names a custom instance, in place of a model (none). */
   readonly instance?: string;
   readonly kinds: readonly ModelKind[];
@@ -116,6 +132,7 @@ export interface EndpointEntry<Body> {
   readonly forced?: (body: Body) => Record<string, unknown>;
   readonly dataUrlBytes?: (body: Body) => number;
   readonly recording?: (body: Body) => Recording;
+  readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
   /** Where ids of the service stand: `path.id` or a field of the body. */
   readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];
@@ -134,6 +151,7 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
     body: { kind: entry.body.kind, maxBytes: entry.body.maxBytes, schema: entry.body.schema },
     kinds: entry.kinds,
     instances: entry.instances ?? false,
+    manner: entry.manner ?? "call",
     free: entry.meter === undefined,
     retry: entry.retry,
     errors: entry.errors,
@@ -158,7 +176,7 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
   return {
     ok: true,
     call: {
-      model: entry.model ? String(body[entry.model]) : null,
+      model: entry.model ? String(body[entry.model]) : entry.modelParam ? (raw.params[entry.modelParam] ?? "") : null,
       instance: entry.instance ? { id: raw.params[entry.instance] ?? "", askedPath: raw.askedPath } : null,
       path: fillPath(entry.path, raw.params),
       payload,
@@ -166,6 +184,7 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
       accept: entry.accept?.(body) ?? "application/json",
       streams: entry.streams?.(body) ?? false,
       owned,
+      jobUnit: entry.jobUnit?.(body) ?? null,
       recording: entry.recording?.(body) ?? null,
       bound: (row, measured) => entry.meter?.bound(body, measured, row) ?? { fixed: {} },
       reader: (sent) => (entry.meter && sent ? entry.meter.reader(body, sent) : freeReader()),

@@ -5,6 +5,7 @@
 import type { Bound } from "../hold.ts";
 import type { ModelRow } from "../prices.ts";
 import type { Reading } from "../usage.ts";
+import type { Estimate } from "../video/quote.ts";
 
 /** `Body` is the endpoint's validated body. */
 export interface Meter<Body> {
@@ -20,6 +21,8 @@ export interface Measured {
   readonly sentBytes: number;
   /** The true length of the recording that was sent, from its frames; null where there is none. */
   readonly recordingMs: number | null;
+  /** What the upstream's quote says the call may come to; only where the endpoint is quoted first. */
+  readonly estimate?: Estimate | undefined;
 }
 
 /** What stood in the call that was sent. */

@@ -1,0 +1,52 @@
+/**
+ * The contract's stable codes of video errors, with the statuses that a submission answers them under. A refusal with one
+ * of them is the service's definite word: no job was made, nothing is billed ("Errors", rule 5).
+ */
+import type { Refusal } from "../refusal.ts";
+
+interface CodeRule {
+  /** Under which it may stand at submission; another status is said as the first of them. */
+  readonly statuses: readonly [VideoStatus, ...VideoStatus[]];
+  /** Whether the same request may succeed when it is sent again. */
+  readonly retry: boolean;
+}
+type VideoStatus = 400 | 429 | 502 | 503 | 504;
+
+const once = (status: VideoStatus): CodeRule => ({ statuses: [status], retry: false });
+
+export const VIDEO_CODES: Readonly<Record<string, CodeRule>> = {
+  invalid_request: once(400),
+  reference_media_unreachable: once(400),
+  reference_media_too_long: once(400),
+  capacity_exceeded: { statuses: [429], retry: true },
+  generation_timeout: { statuses: [504], retry: true },
+  internal_error: { statuses: [502], retry: true },
+  model_unavailable: { statuses: [503, 502], retry: false },
+};
+
+/** New modalities keep the prefix ("Errors", rule 3). */
+const CONTENT_FILTERED = /^content_filtered\.[a-z0-9_.]{1,64}$/;
+
+function ruleOf(code: string): CodeRule | undefined {
+  if (CONTENT_FILTERED.test(code)) return once(400);
+  return Object.hasOwn(VIDEO_CODES, code) ? VIDEO_CODES[code] : undefined;
+}
+
+/** Whether the code may be shown to a tenant as it is. */
+export const isVideoCode = (code: unknown): code is string => typeof code === "string" && ruleOf(code) !== undefined;
+
+/** Of a failed job: what the service says, or what the code's rule says where it does not. */
+export const isRetryable = (code: string, said: unknown): boolean =>
+  typeof said === "boolean" ? said : (ruleOf(code)?.retry ?? false);
+
+/** An upstream's error as a refusal of its own; null where it carries none of the codes. */
+export function videoRefusal(
+  answer: { readonly status: number; readonly code: string | null; readonly retryAfterMs: number | null },
+  message: string,
+): (Refusal & { kind: "video_refused" }) | null {
+  const { status, code, retryAfterMs } = answer;
+  const rule = code === null ? undefined : ruleOf(code);
+  if (code === null || !rule) return null;
+  const said = rule.statuses.find((one) => one === status) ?? rule.statuses[0];
+  return { kind: "video_refused", status: said, code, message, retryable: rule.retry, retryAfterMs };
+}

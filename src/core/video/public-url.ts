@@ -1,0 +1,77 @@
+/**
+ * Where reference media may come from (contract, "Limits": a publicly downloadable URL, no base64). Only the form is
+ * judged: the gateway fetches no URL that a tenant names. What is no plain https URL with a public host is refused, so
+ * that nobody reaches into the operator's or the service's network by way of a reference.
+ */
+
+/** `https://host[:port][path]`, no white space, backslash or control character anywhere. */
+const HTTPS_URL = /^https:\/\/([^/?#\s\\]+)(?:[/?#][^\s\\]*)?$/iu;
+const PORT = /:(\d{1,5})$/;
+/** One label of a name: letters and digits of any script, hyphens inside. */
+const LABEL = /^[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?$/u;
+const QUAD = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
+/** Names that never leave a machine or a house. */
+const PRIVATE_ENDINGS = ["localhost", "local", "internal", "intranet", "lan", "home.arpa", "localdomain"];
+
+/** Addresses that are not of the public internet: [first, number of leading bits]. */
+const PRIVATE_V4: readonly (readonly [string, number])[] = [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 3],
+];
+
+/** What is wrong with a reference's URL, in words for the caller; undefined: nothing. */
+export function urlFault(url: string): string | undefined {
+  if (/^data:/i.test(url) || !url.includes("://")) {
+    return "must be a publicly downloadable https URL; base64 payloads are not accepted";
+  }
+  const authority = HTTPS_URL.exec(url)?.[1];
+  if (authority === undefined) return "must be an https URL without spaces";
+  if (authority.includes("@")) return "must not carry a user name or password";
+  const port = PORT.exec(authority);
+  if (port && (Number(port[1]) === 0 || Number(port[1]) > 65_535)) return "has a port that does not exist";
+  // As a resolver would read it: other forms of the same letters are the same name.
+  const host = authority.replace(PORT, "").normalize("NFKC").toLowerCase().replace(/\.$/, "");
+  return isPublicHost(host) ? undefined : "must name a public host";
+}
+
+function isPublicHost(host: string): boolean {
+  if (host.startsWith("[")) return host.endsWith("]") && isPublicV6(host.slice(1, -1));
+  if (QUAD.test(host)) return isPublicV4(host);
+  const labels = host.split(".");
+  // A last label without a letter makes it a number in some notation: 127.1, 0x7f.1, 2130706433.
+  const last = labels.at(-1) ?? "";
+  if (labels.length < 2 || host.length > 253 || /^(?:\p{N}+|0x[\da-f]*)$/u.test(last)) return false;
+  if (!labels.every((label) => LABEL.test(label))) return false;
+  return !PRIVATE_ENDINGS.some((ending) => host === ending || host.endsWith(`.${ending}`));
+}
+
+const bitsOf = (quad: string): number => quad.split(".").reduce((bits, part) => bits * 256 + Number(part), 0);
+
+function isPublicV4(quad: string): boolean {
+  const bits = bitsOf(quad);
+  return !PRIVATE_V4.some(([first, length]) => {
+    const size = 2 ** (32 - length);
+    return Math.floor(bits / size) === Math.floor(bitsOf(first) / size);
+  });
+}
+
+/** Global unicast only, and of that neither documentation nor the forms that wrap an IPv4 address. */
+function isPublicV6(address: string): boolean {
+  if (!/^[\da-f:]{2,39}$/.test(address)) return false;
+  const [first = "", second = ""] = address.split(":");
+  const head = Number.parseInt(first || "0", 16);
+  if (head < 0x2000 || head > 0x3fff || head === 0x2002) return false;
+  const next = Number.parseInt(second || "0", 16);
+  return !(head === 0x2001 && (next < 0x200 || next === 0xdb8));
+}

@@ -1,0 +1,62 @@
+/**
+ * Quotes (contract, "Quote"): the upstream's word counts for tokens only. What they cost the tenant is said in the
+ * tenant's own prices; the upstream's amounts and its note are not shown.
+ */
+import { asObject } from "../meters/answer-fields.ts";
+import type { JsonReader } from "../meters/meter.ts";
+import { toUsd } from "../money.ts";
+import { costOf, type UnitPrices } from "../prices.ts";
+import { isCount } from "../usage.ts";
+import { tierOf, type VideoUnit } from "./rates.ts";
+
+/** What a job may come to, in tokens; the upper end is what is held. */
+export interface Estimate {
+  readonly minTokens: number;
+  readonly maxTokens: number;
+}
+
+/** No video takes more: 15 s of 4k with as much reference come to some millions. A figure above it is absurd. */
+export const MOST_VIDEO_TOKENS = 100_000_000;
+
+/** Undefined where the figures cannot be believed: then nothing is held, and nothing is submitted. */
+export function readQuote(answer: unknown): Estimate | undefined {
+  const quote = asObject(answer);
+  const { estimated_tokens_min: minTokens, estimated_tokens_max: maxTokens } = quote ?? {};
+  if (!isCount(minTokens) || !isCount(maxTokens)) return undefined;
+  if (maxTokens === 0 || minTokens > maxTokens || maxTokens > MOST_VIDEO_TOKENS) return undefined;
+  return { minTokens, maxTokens };
+}
+
+/** Reads a quote in place of a usage: `estimate` is there once the answer was taken. */
+export function quoteReader(): JsonReader & { estimate(): Estimate | undefined } {
+  let estimate: Estimate | undefined;
+  return {
+    kind: "json",
+    read(answer) {
+      estimate = readQuote(answer);
+      return estimate !== undefined;
+    },
+    estimate: () => estimate,
+    reading: () => ({ source: "exact", usage: {} }),
+  };
+}
+
+const NOTE =
+  "An estimate. The charge follows the usage that the finished job reports, and never exceeds the upper end.";
+
+/** The tenant's quote; undefined where the rate has no price. */
+export function showQuote(estimate: Estimate, unit: VideoUnit, prices: UnitPrices, free: boolean): unknown {
+  const priceNanoUsd = free ? 0 : prices[unit];
+  if (priceNanoUsd === undefined) return undefined;
+  const usdOf = (tokens: number) => toUsd(costOf({ [unit]: tokens }, { [unit]: priceNanoUsd }));
+  return {
+    pricing_tier: tierOf(unit),
+    unit_price_per_1m_tokens: toUsd(priceNanoUsd),
+    estimated_tokens_min: estimate.minTokens,
+    estimated_tokens_max: estimate.maxTokens,
+    estimated_cost_min_usd: usdOf(estimate.minTokens),
+    estimated_cost_max_usd: usdOf(estimate.maxTokens),
+    currency: "USD",
+    note: NOTE,
+  };
+}

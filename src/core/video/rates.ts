@@ -1,0 +1,39 @@
+/**
+ * The six rates of a video model (contract, "Video pricing"): by resolution band, and whether a reference video was given.
+ * Each is a unit of the price book, priced per million tokens.
+ */
+import { toUsd } from "../money.ts";
+import type { ModelRow, UnitPrices } from "../prices.ts";
+import type { Unit } from "../usage.ts";
+import { hasReferenceVideo, type Resolution, resolutionOf, type VideoRequest } from "./request.ts";
+
+/** Resolutions that share a rate. */
+export const BANDS = ["720p", "1080p", "4k"] as const;
+export type Band = (typeof BANDS)[number];
+export type VideoUnit = `video_tokens_${Band}` | `video_tokens_${Band}_reference`;
+
+const BAND_OF: Readonly<Record<Resolution, Band>> = { "480p": "720p", "720p": "720p", "1080p": "1080p", "4k": "4k" };
+
+export const videoUnit = (band: Band, reference: boolean): VideoUnit =>
+  reference ? `video_tokens_${band}_reference` : `video_tokens_${band}`;
+
+/** The rate that a request is charged by. */
+export const unitOf = (body: VideoRequest): VideoUnit =>
+  videoUnit(BAND_OF[resolutionOf(body)], hasReferenceVideo(body));
+
+/** How the contract's `pricing_tier` names a rate: `720p`, `720p_reference`. */
+export const tierOf = (unit: VideoUnit): string => unit.slice("video_tokens_".length);
+
+export const isVideoUnit = (unit: Unit): unit is VideoUnit => unit.startsWith("video_tokens_");
+
+/** The answer to the pricing call: each rate that has a price, in the tenant's prices. */
+export function priceList(model: string, row: ModelRow, prices: UnitPrices): unknown {
+  const rates = BANDS.flatMap((band) =>
+    [false, true].flatMap((reference) => {
+      const priceNanoUsd = row.free ? 0 : prices[videoUnit(band, reference)];
+      if (priceNanoUsd === undefined) return [];
+      return [{ resolution: band, reference_video: reference, usd_per_1m_tokens: toUsd(priceNanoUsd) }];
+    }),
+  );
+  return { model, currency: "USD", rates };
+}

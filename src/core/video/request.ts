@@ -1,0 +1,68 @@
+/**
+ * The body of a video submission and of a quote (contract, POST /v1/video/generations): fields, defaults, the clamp of
+ * `duration`, what goes together. Limits that the contract calls approximate are not refused here, and media are only
+ * judged by their URLs: what they hold is the service's to check at submission.
+ */
+import * as z from "zod";
+import { brokenRule, REFERENCE_FIELDS, referencesOf } from "./references.ts";
+
+export const RESOLUTIONS = ["480p", "720p", "1080p", "4k"] as const;
+export type Resolution = (typeof RESOLUTIONS)[number];
+export const DEFAULT_RESOLUTION: Resolution = "720p";
+export const ASPECT_RATIOS = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"] as const;
+
+/** Seconds. Outside the two the duration is clamped, never refused. */
+export const SHORTEST_S = 4;
+export const LONGEST_S = 15;
+export const DEFAULT_S = 5;
+
+export const VideoRequest = z
+  .looseObject({
+    model: z.string().min(1).max(256),
+    prompt: z.string().refine((text) => text.trim() !== "", "must not be empty; a prompt is needed in every mode"),
+    resolution: z.enum(RESOLUTIONS).nullish(),
+    duration: z.int().nullish(),
+    aspect_ratio: z.enum(ASPECT_RATIOS).nullish(),
+    generate_audio: z.boolean().nullish(),
+    ...REFERENCE_FIELDS,
+    // Without effect but for deriving a duration that is not given; then they are looked at.
+    num_frames: z.unknown().optional(),
+    fps: z.unknown().optional(),
+  })
+  .superRefine((body, context) => {
+    const broken = brokenRule(body);
+    if (broken) context.addIssue({ code: "custom", path: [broken.field], message: broken.message });
+    if (isGiven(body.duration)) return;
+    for (const field of ["num_frames", "fps"] as const) {
+      if (!isGiven(body[field]) || isPositive(body[field])) continue;
+      context.addIssue({ code: "custom", path: [field], message: "must be a number above zero" });
+    }
+  });
+export type VideoRequest = z.output<typeof VideoRequest>;
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+const isPositive = (value: unknown): value is number =>
+  typeof value === "number" && Number.isFinite(value) && value > 0;
+
+/** The duration that holds, in whole seconds: the caller's, or frames over frame rate where both stand, clamped. */
+export function secondsOf({ duration, num_frames, fps }: VideoRequest): number {
+  const derived = isPositive(num_frames) && isPositive(fps) ? Math.round(num_frames / fps) : DEFAULT_S;
+  return Math.min(LONGEST_S, Math.max(SHORTEST_S, duration ?? derived));
+}
+
+export const resolutionOf = (body: VideoRequest): Resolution => body.resolution ?? DEFAULT_RESOLUTION;
+
+export const hasReferenceVideo = (body: VideoRequest): boolean => referencesOf(body).videos > 0;
+
+/** Fields for which null says the same as leaving them out. */
+const OPTIONAL = ["resolution", "aspect_ratio", "generate_audio", ...Object.keys(REFERENCE_FIELDS)] as const;
+
+/**
+ * What is set over the caller's fields: the duration that holds, so that quote and submission cannot read it apart, and
+ * nothing in place of null.
+ */
+export function sentFields(body: VideoRequest): Record<string, unknown> {
+  const fields: Record<string, unknown> = { duration: secondsOf(body), num_frames: undefined, fps: undefined };
+  for (const field of OPTIONAL) if (body[field] === null) fields[field] = undefined;
+  return fields;
+}
