@@ -25,7 +25,11 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
 
 const checks = filters.length > 0 ? [] : await Promise.all([check("typecheck"), check("lint"), check("bundle")]);
-const counts = [...checks, await vitest("tests", ["core", "worker", "sandbox"]), await vitest("e2e", ["e2e"])];
+const counts = [
+  ...checks,
+  await vitest("tests", ["core", "worker", "sandbox"]),
+  await vitest("e2e", ["e2e"], ["--maxWorkers=2"]),
+];
 report(counts);
 process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
 
@@ -41,7 +45,7 @@ async function check(name: "typecheck" | "lint" | "bundle"): Promise<Count> {
   return { what: name, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, seconds: since(started) };
 }
 
-async function vitest(what: string, projects: string[]): Promise<Count> {
+async function vitest(what: string, projects: string[], options: string[] = []): Promise<Count> {
   const started = Date.now();
   const file = join(reports, `${what}.json`);
   const code = await ended(
@@ -54,6 +58,7 @@ async function vitest(what: string, projects: string[]): Promise<Count> {
         "--reporter=json",
         `--outputFile.json=${file}`,
         "--passWithNoTests",
+        ...options,
         ...filters,
       ],
       "inherit",
