@@ -1,0 +1,38 @@
+import { env, exports } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+
+interface Document {
+  readonly paths: Record<string, Record<string, unknown>>;
+}
+
+async function documentAt(path: string): Promise<Document> {
+  const headers = { authorization: `Bearer ${env.ADMIN_TOKEN}` };
+  const response = await exports.default.fetch(new Request(`http://gateway.test${path}`, { headers }));
+  expect(response.status).toBe(200);
+  return response.json();
+}
+
+/** `POST /v1/x/{}`: parameters by place, not by name. */
+const nameless = (method: string, path: string): string =>
+  `${method.toUpperCase()} ${path.replaceAll(/:\w+(\{[^}]*\})?|\{\w+\}/g, "{}")}`;
+
+describe("the OpenAPI documents", () => {
+  it("have every route of the Worker between them, and no other", async () => {
+    const documents = await Promise.all(["/openapi.json", "/admin/openapi.json"].map(documentAt));
+    const documented = documents.flatMap(({ paths }) =>
+      Object.entries(paths).flatMap(([path, calls]) => Object.keys(calls).map((method) => nameless(method, path))),
+    );
+    const served = createApp()
+      .routes.filter(({ method, path }) => method !== "ALL" && path !== "/openapi.json")
+      .map(({ method, path }) => nameless(method, path));
+    expect([...new Set(documented)].sort()).toEqual([...new Set(served)].sort());
+  });
+
+  it("tell nobody but the operator about the operator's API", async () => {
+    const response = await exports.default.fetch(new Request("http://gateway.test/admin/openapi.json"));
+    expect(response.status).toBe(401);
+    const { paths } = await documentAt("/openapi.json");
+    expect(Object.keys(paths).filter((path) => path.startsWith("/admin"))).toEqual([]);
+  });
+});
