@@ -86,7 +86,7 @@ export function ogg(pages: readonly (readonly Bytes[])[], granule: (page: number
       const at = granule(sequence);
       return concat([
         ascii("OggS"),
-        Uint8Array.of(0, sequence === 0 ? 2 : 0),
+        Uint8Array.of(0, sequence === 0 ? 2 : sequence === pages.length - 1 ? 4 : 0),
         littleEndian(4, at % 2 ** 32, Math.floor(at / 2 ** 32), 7, sequence, 0),
         Uint8Array.of(lacing.length, ...lacing),
         ...packets,

@@ -3,6 +3,7 @@
  * upstreams that answer by script, and a record of every word that was said to either.
  */
 import { createHmac } from "node:crypto";
+import { Health } from "../../src/core/health.ts";
 import type { Admission, AdmitRequest, HoldEnd, Release, Settlement } from "../../src/core/hold.ts";
 import {
   type AccountId,
@@ -62,6 +63,7 @@ export const ROUTING: RoutingSnapshot = {
 export interface SentCall {
   readonly target: Target;
   readonly request: UpstreamRequest;
+  /** Its fields where it is JSON. */
   readonly body: Record<string, unknown>;
 }
 export type Script = (call: SentCall) => UpstreamAnswer | Promise<UpstreamAnswer>;
@@ -86,6 +88,7 @@ export interface FakeOptions {
   readonly onDisconnect?: "cancel" | "drain";
   readonly settle?: (settlement: Settlement) => Promise<HoldEnd>;
   readonly renew?: () => Promise<boolean>;
+  readonly recordingMs?: Ports["recordingMs"];
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -123,8 +126,11 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     },
     secrets: { hmac: async (text) => hmac(text) },
     upstreams: {
+      health: new Health(),
       send: async (target, request) => {
-        const call = { target, request, body: JSON.parse(Buffer.concat(request.body ?? []).toString()) };
+        const isJson = request.contentType === "application/json";
+        const body = isJson ? JSON.parse(Buffer.concat(request.body ?? []).toString()) : {};
+        const call = { target, request, body };
         sent.push(call);
         return options.script(call);
       },
@@ -150,7 +156,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     now: () => Date.now(),
     random: () => 0,
     newCallId: () => asId<CallId>(`call-${++calls}`),
-    recordingMs: async () => 1_000,
+    recordingMs: options.recordingMs ?? (async () => 1_000),
     waitUntil: (work) => void background.push(work),
     log: (line) => void logged.push(line),
   };
