@@ -1,5 +1,7 @@
 /** A target that cannot take a call hands it to the next; what was executed is charged, once. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { chatPost, RawClient } from "../support/raw-client.ts";
 import type { Execution } from "../support/sandbox.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import type { Tenant } from "../support/tenant.ts";
@@ -18,7 +20,7 @@ afterAll(() => proxy.stop());
 /** Two instances, the first by way of the proxy, behind an alias. */
 async function pair(): Promise<{ alias: string; first: string; second: string }> {
   const broken = await operator.upstream(proxy.url);
-  const first = await operator.instance(tenant, { upstream: broken });
+  const first = await operator.instance(tenant, { upstreams: [broken] });
   const second = await operator.instance(tenant);
   const alias = await operator.alias(tenant, [
     { upstream: broken, model: first },
@@ -82,6 +84,56 @@ test("a connection reset before the answer: the second serves, for chat may be e
   await expectCharged(answer.headers.get("x-service-request-id"), executions[0]);
 });
 
+test("no answer within the upstream's time: the second serves", async () => {
+  await proxy.become({ kind: "half_open" });
+  const silent = await operator.upstream(proxy.url, {
+    timeouts: { first_byte_ms: 300, idle_ms: 1_000, total_ms: 5_000 },
+  });
+  const first = await operator.instance(tenant, { upstreams: [silent] });
+  const second = await operator.instance(tenant);
+  const alias = await operator.alias(tenant, [
+    { upstream: silent, model: first },
+    { upstream: "sandbox", model: second },
+  ]);
+  const answer = await tenant.chat({ model: alias });
+  expect(answer.status).toBe(200);
+  expect((await operator.sandbox.executions(first, second)).map(({ model }) => model)).toEqual([second]);
+});
+
+test("reset in the middle of a stream: an error, no second target, one charge for the part", async () => {
+  const { alias, first, second } = await pair();
+  await proxy.become({ kind: "reset_after", bytes: 1_500 });
+  const body = { model: alias, messages: [{ role: "user", content: "Hi" }], stream: true };
+  const text = await new RawClient(operator.url, chatPost(tenant.key, body)).untilClosed();
+  expect(text).toMatch(/^HTTP\/1.1 200 /);
+  expect(text).toMatch(/\ndata: \{"error":/);
+  expect(text).not.toContain("[DONE]");
+  expect(await operator.sandbox.calls(second)).toEqual([]);
+  const [execution] = await operator.sandbox.executions(first);
+  const charged = await eventually("the charge", async () =>
+    (await tenant.charges()).filter(({ call_id }) => call_id === execution?.request_id),
+  );
+  expect(charged).toHaveLength(1);
+  expect(charged[0]?.amount_usd).toBeLessThan(0);
+});
+
+test("an instance with pods in two regions is served by the one that is up, and the answer names it", async () => {
+  const regions = ["us-east-1", "eu-west-1"];
+  const upstreams = [];
+  for (const region of regions) {
+    upstreams.push(await operator.upstream(`${sandboxUrl}/regions/${region}`, { region }));
+  }
+  const everywhere = await operator.instance(tenant, { upstreams });
+  const europe = await operator.instance(tenant, { upstreams, regions: ["eu-west-1"] });
+  for (let call = 0; call < 4; call++) {
+    const answer = await tenant.chat({ model: europe });
+    expect([answer.status, answer.headers.get("x-service-region")]).toEqual([200, "eu-west-1"]);
+    const other = await tenant.chat({ model: everywhere });
+    expect(regions).toContain(other.headers.get("x-service-region"));
+  }
+  expect(await operator.sandbox.executions(europe)).toHaveLength(4);
+});
+
 test("429 from the first target: the second serves", async () => {
   await proxy.become({ kind: "pass" });
   const { alias, first, second } = await pair();
@@ -137,7 +189,7 @@ test("the only target refuses connections: an error that says to repeat, nothing
   await proxy.become({ kind: "refuse" });
   const down = await operator.tenant();
   const broken = await operator.upstream(proxy.url);
-  const target = await operator.instance(down, { upstream: broken });
+  const target = await operator.instance(down, { upstreams: [broken] });
   const answer = await down.chat({ model: target });
   // Here workerd gives a refused connection the same error as a reset one; behind Cloudflare's edge it is a 521.
   expect([502, 503]).toContain(answer.status);

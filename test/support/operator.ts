@@ -96,13 +96,14 @@ export class Operator {
   }
 
   /** A chat instance of the sandbox, registered to a tenant and priced. Gives its model id. */
-  async instance(tenant: Tenant, { upstream = "sandbox", model = {} }: InstanceOptions = {}): Promise<string> {
+  async instance(tenant: Tenant, options: InstanceOptions = {}): Promise<string> {
+    const { upstreams = ["sandbox"], model = {}, regions } = options;
     const instanceId = randomInt(100_000, 900_000_000);
-    await this.sandbox.addInstance(instanceId, "llama-7b");
+    await this.sandbox.addInstance(instanceId, "llama-7b", regions);
     await this.call("PUT", `/instances/${instanceId}`, {
       account: tenant.account,
       name: "llama-7b",
-      upstreams: [upstream],
+      upstreams,
     });
     return this.model(`llama-7b:${instanceId}`, model);
   }
@@ -128,7 +129,10 @@ export class Operator {
 }
 
 export interface InstanceOptions {
-  readonly upstream?: string;
+  /** In the order asked; the sandbox's own, if none is named. */
+  readonly upstreams?: string[];
+  /** Where its pods are. */
+  readonly regions?: string[];
   /** Over the defaults of its price row. */
   readonly model?: Record<string, unknown>;
 }
