@@ -51,16 +51,14 @@ test("speech by the SDK in every format, whole and streamed, is charged as it wa
   const tenant = await operator.tenant();
   for (const response_format of ["mp3", "wav", "opus"] as const) {
     for (const stream of [false, true]) {
-      const response = await tenant
-        .openai()
-        .audio.speech.create({
-          model: TTS,
-          voice: "any",
-          input: "x".repeat(101),
-          response_format,
-          speed: 0.9,
-          stream,
-        } as never);
+      const response = await tenant.openai().audio.speech.create({
+        model: TTS,
+        voice: "any",
+        input: "x".repeat(101),
+        response_format,
+        speed: 0.9,
+        stream,
+      } as never);
       const type = { mp3: "audio/mpeg", wav: "audio/wav", opus: "audio/ogg" }[response_format];
       expect(response.headers.get("content-type")).toBe(type);
       expect(recordingLengthMs(new Uint8Array(await response.arrayBuffer()))).toBeGreaterThan(6_700);
