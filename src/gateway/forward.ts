@@ -1,196 +1,120 @@
 /**
- * Asks the route's targets in order until one answers. Which failure allows the next one is `core/failure.ts`'s word.
+ * Asks the route's targets until one answers. Whom, and whom next, is `core/search.ts`'s word; what a failure means and
+ * what the caller is told at the end is `core/failure.ts`'s; one try is `attempt.ts`.
  *
- * A JSON answer counts only once it is whole and understood, so that a target that breaks off half-way can still be
- * passed over. A stream counts from its 200 on: after that there is no second target.
+ * Nobody is asked for a client that has left: a try under way is finished or let go as its lifetime says, and what has
+ * gone to no target costs nothing.
  */
-import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import { type Executed, type Failure, judge, lastRefusal } from "../core/failure.ts";
+import { type Executed, judge, lastRefusal, type RetryClass, waitOf } from "../core/failure.ts";
 import type { ServedBy } from "../core/hold.ts";
-import type { CallId } from "../core/ids.ts";
-import { toHex } from "../core/key.ts";
-import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
+import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
-import type { Route, RoutingSnapshot, Target } from "../core/routes.ts";
-import { orderTargets } from "../core/targets.ts";
-import { readUpstream } from "./body.ts";
-import type { Caller, Ports, UpstreamAnswer } from "./ports.ts";
-import { MAX_ANSWER_BYTES, parseAnswer, upstreamWords } from "./words.ts";
+import { Search, type Step } from "../core/search.ts";
+import { type Attempt, attempt, type Forwardable, pseudonymise, type Served } from "./attempt.ts";
+import type { Ports } from "./ports.ts";
 
-/** What one client call has become by the time it is forwarded. */
-export interface Forwardable {
-  readonly callId: CallId;
-  readonly call: Call;
-  readonly endpoint: Endpoint;
-  readonly caller: Caller;
-  readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath">;
-  readonly routing: RoutingSnapshot;
-  /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
-  readonly outputCap: number | undefined;
-  /** A fresh reader for the answer of one try. */
-  reader(): AnswerReader;
-}
-
-export type Answered = UpstreamAnswer & { kind: "answer" };
-
-/** A target's answer, ready to be relayed. */
-export type Served = {
-  readonly servedBy: ServedBy;
-  /** 2xx, as the upstream had it. */
-  readonly status: number;
-  readonly contentType: string;
-  /** Headers of the upstream's answer that pass, by name. */
-  readonly headers: readonly (readonly [string, string])[];
-} & (
-  | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer> | null; readonly reader: AnswerReader }
-  | { readonly kind: "stream"; readonly answer: Answered; readonly reader: EventReader | BytesReader }
-);
-
-/** `abandoned`: the client left while a target was at work; what it may have used is the reader's to say. */
+/** `abandoned`: the client left while a target was at work; what that may have used is the reader's to say. */
 export type Forwarded =
   | { kind: "served"; served: Served }
   | { kind: "refused"; refusal: Refusal; executed: Executed; servedBy: ServedBy | null }
-  | { kind: "abandoned"; servedBy: ServedBy; reader: AnswerReader };
+  | { kind: "abandoned"; servedBy: ServedBy; reader: AnswerReader }
+  /** The client left while nothing was under way. */
+  | { kind: "left"; executed: Executed; servedBy: ServedBy | null };
 
-type Attempt =
-  | { ok: true; served: Served }
-  | { ok: false; failure: Failure; refusal: Refusal | null; servedBy: ServedBy; reader: AnswerReader };
+/** Who waits for the answer. */
+export interface Waiting {
+  /** Aborts when the upstream is to be let go. */
+  readonly signal: AbortSignal;
+  /** The client has left; its upstream may be read on for a while. */
+  readonly gone: boolean;
+}
 
-export async function forward(admitted: Forwardable, signal: AbortSignal, ports: Ports): Promise<Forwarded> {
+/** What the tries so far have come to. */
+interface Progress {
+  executed: Executed;
+  /** The shortest wait that a target named, ms. */
+  retryAfterMs: number | null;
+  last: Extract<Attempt, { ok: false }> | null;
+}
+
+export async function forward(admitted: Forwardable, client: Waiting, ports: Ports): Promise<Forwarded> {
   const { endpoint, route } = admitted;
   const pseudonyms = await pseudonymise(admitted, ports);
-  let executed: Executed = "no";
-  let retryAfterMs: number | null = null;
-  let last: { failure: Failure; servedBy: ServedBy } | undefined;
-  for (const target of orderTargets(route.targets, () => ports.random())) {
-    const attempt = await tryTarget(admitted, target, pseudonyms, signal, ports);
-    if (attempt.ok) return { kind: "served", served: attempt.served };
-    const { failure, servedBy } = attempt;
-    if (signal.aborted) return { kind: "abandoned", servedBy, reader: attempt.reader };
-    const verdict = judge(failure, endpoint.retry, route.retryOn);
-    if (verdict.executed === "unknown") executed = "unknown";
-    report(admitted, servedBy, failure, verdict.operators, ports);
-    if (attempt.refusal) return { kind: "refused", refusal: attempt.refusal, executed, servedBy };
-    last = { failure, servedBy };
-    if (failure.kind === "status" && failure.retryAfterMs !== null) {
-      retryAfterMs = Math.min(retryAfterMs ?? Number.POSITIVE_INFINITY, failure.retryAfterMs);
+  const search = new Search(route.targets, ports.upstreams.health, () => ports.random(), ports.now());
+  const progress: Progress = { executed: "no", retryAfterMs: null, last: null };
+  let step = search.first(ports.now());
+  while (step.kind === "ask") {
+    await pause(step.waitMs, client.signal);
+    if (client.gone || client.signal.aborted) {
+      search.abandoned();
+      return { kind: "left", executed: progress.executed, servedBy: progress.last?.servedBy ?? null };
     }
+    const tried = await attempt(
+      admitted,
+      step.target,
+      isCareful(step, endpoint.retry),
+      pseudonyms,
+      client.signal,
+      ports,
+    );
+    if (tried.ok) {
+      search.answered(ports.now());
+      return { kind: "served", served: tried.served };
+    }
+    const { failure, servedBy } = tried;
+    const verdict = judge(failure, endpoint.retry, route.retryOn);
+    if (client.signal.aborted && failure.kind !== "status") {
+      // Let go by us: that the connection broke says nothing of the target.
+      search.abandoned();
+      return verdict.executed === "unknown"
+        ? { kind: "abandoned", servedBy, reader: tried.reader }
+        : { kind: "left", executed: progress.executed, servedBy };
+    }
+    search.failed(failure, verdict, ports.now());
+    if (verdict.executed === "unknown") progress.executed = "unknown";
+    report(admitted, tried, verdict.operators && !tried.refusal, ports);
+    if (tried.refusal) return { kind: "refused", refusal: tried.refusal, executed: progress.executed, servedBy };
+    progress.last = tried;
+    progress.retryAfterMs = shorter(progress.retryAfterMs, waitOf(failure));
     if (!verdict.next) break;
+    step = search.next(failure, ports.now());
   }
+  return refused(progress, step, endpoint.retry);
+}
+
+/** What the caller is told when nobody is left. */
+function refused({ executed, retryAfterMs, last }: Progress, step: Step, retry: RetryClass): Forwarded {
+  const dueMs = step.kind === "none" ? step.retryAfterMs : null;
   if (!last) {
-    return { kind: "refused", refusal: { kind: "no_healthy_upstream", retryAfterMs: null }, executed, servedBy: null };
+    const refusal: Refusal = { kind: "no_healthy_upstream", retryAfterMs: dueMs };
+    return { kind: "refused", refusal, executed, servedBy: null };
   }
-  const failure = last.failure.kind === "status" ? { ...last.failure, retryAfterMs } : last.failure;
-  const refusal = lastRefusal(failure, executed, endpoint.retry);
+  const refusal = lastRefusal(last.failure, executed, retry, retryAfterMs ?? dueMs);
   return { kind: "refused", refusal, executed, servedBy: last.servedBy };
 }
 
-async function tryTarget(
-  admitted: Forwardable,
-  target: Target,
-  pseudonyms: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-  ports: Ports,
-): Promise<Attempt> {
-  const { call, endpoint, callId, outputCap, route, routing } = admitted;
-  const reader = admitted.reader();
-  const answer = await ports.upstreams.send(
-    target,
-    {
-      callId,
-      method: endpoint.method,
-      path: route.upstreamPath ?? call.path,
-      contentType: call.payload.contentType,
-      accept: call.accept,
-      body: call.payload.encode({
-        ...(endpoint.modelField && { [endpoint.modelField]: target.model }),
-        ...(endpoint.capField && outputCap !== undefined && { [endpoint.capField]: outputCap }),
-        ...pseudonyms,
-      }),
-      signal,
-    },
-    routing,
-  );
-  const region = answer.kind === "answer" ? answer.region : null;
-  const servedBy: ServedBy = { upstream: target.upstream, model: target.model, region };
-  const failed = (failure: Failure, refusal: Refusal | null = null): Attempt => ({
-    ok: false,
-    failure,
-    refusal,
-    servedBy,
-    reader,
-  });
-  if (answer.kind !== "answer") return failed({ kind: answer.kind });
-  const { response } = answer;
-  if (!response.ok) {
-    const failure: Failure = { kind: "status", status: response.status, retryAfterMs: retryAfter(response.headers) };
-    const scrub = (text: string) => ports.upstreams.scrub(text, target, routing);
-    return failed(failure, await upstreamWords(answer, route.ownInstance, scrub, signal, ports));
-  }
-  const opened = await open(answer, reader, signal, ports);
-  if ("failure" in opened) return failed(opened.failure);
-  return {
-    ok: true,
-    served: { ...opened, servedBy, status: response.status, headers: passedHeaders(response.headers) },
-  };
+/**
+ * Whether the target must not get the whole body before its connection stands: where it was out of reach lately, and
+ * where being refused must be told from being lost, unless it answers anyway.
+ */
+const isCareful = (step: Step & { kind: "ask" }, retry: RetryClass): boolean =>
+  step.suspect || (retry !== "safe" && !step.answersNow);
+
+const shorter = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.min(a, b);
+
+/** Ends early when the call is let go. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0 || signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  signal.addEventListener("abort", () => resolve(), { once: true });
+  await promise;
+  clearTimeout(timer);
 }
 
-type Opened =
-  | { kind: "document"; bytes: Uint8Array<ArrayBuffer> | null; reader: AnswerReader; contentType: string }
-  | { kind: "stream"; answer: Answered; reader: EventReader | BytesReader; contentType: string };
-
-/** An answer of status 200, as far as it must be known before the client may be told. */
-async function open(
-  answer: Answered,
-  reader: AnswerReader,
-  signal: AbortSignal,
-  ports: Ports,
-): Promise<Opened | { failure: Failure }> {
-  const { response } = answer;
-  const contentType = response.headers.get("content-type") ?? "";
-  if (reader.kind === "json") {
-    const bytes = await readUpstream(answer, MAX_ANSWER_BYTES, signal, ports);
-    if (typeof bytes === "string") return { failure: { kind: bytes } };
-    if (!reader.read(parseAnswer(bytes))) return { failure: { kind: "malformed" } };
-    return { kind: "document", bytes, reader, contentType: "application/json" };
-  }
-  const fits = reader.kind === "events" ? isEventStream(contentType) : reader.accepts(contentType);
-  // An engine of the tenant's own may have nothing to say.
-  if (!response.body && reader.kind === "bytes") return { kind: "document", bytes: null, reader, contentType };
-  if (!response.body || !fits) {
-    await response.body?.cancel().catch(() => undefined);
-    return { failure: { kind: "malformed" } };
-  }
-  return { kind: "stream", answer, reader, contentType };
-}
-
-/** Besides the content type: the contract names it on audio answers. */
-const PASSED = ["inference-id"];
-
-const passedHeaders = (headers: Headers): [string, string][] =>
-  PASSED.flatMap((name): [string, string][] => {
-    const value = headers.get(name);
-    return value === null ? [] : [[name, value]];
-  });
-
-const isEventStream = (contentType: string): boolean => contentType.toLowerCase().startsWith("text/event-stream");
-
-/** `retry-after` in seconds; anything else is no hint. */
-function retryAfter(headers: Headers): number | null {
-  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
-  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : null;
-}
-
-/** Tenants' users go upstream as HMACs: the service can tell them apart and nothing more. */
-async function pseudonymise({ call, caller }: Forwardable, ports: Ports): Promise<Record<string, string>> {
-  const entries = Object.entries(call.pseudonyms).map(async ([field, value]) => {
-    const hmac = await ports.secrets.hmac(`${caller.account} ${value}`);
-    return [field, toHex(hmac)] as const;
-  });
-  return Object.fromEntries(await Promise.all(entries));
-}
-
-function report(admitted: Forwardable, servedBy: ServedBy, failure: Failure, operators: boolean, ports: Ports): void {
+function report(admitted: Forwardable, tried: Extract<Attempt, { ok: false }>, operators: boolean, ports: Ports): void {
+  const { failure, servedBy } = tried;
   ports.log({
     event: operators ? "upstream_refuses_operator" : "upstream_failed",
     call: admitted.callId,

@@ -2,6 +2,7 @@
  * What the pipeline needs from outside, as interfaces. The platform implements them on Cloudflare, tests in memory.
  * Nothing here knows of KV, D1, queues or Durable Objects.
  */
+import type { Health } from "../core/health.ts";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
@@ -73,12 +74,15 @@ export interface UpstreamRequest {
   readonly accept: string;
   /** In pieces, in order, so that a large one is not copied together; null: none. */
   readonly body: readonly Uint8Array<ArrayBuffer>[] | null;
+  /** The end of the body is kept back until a connection had the time to be refused: what is lost before was not executed. */
+  readonly careful: boolean;
   readonly signal: AbortSignal;
 }
 
 /**
- * What a try came to. `refused`: provably not executed (no connection was made, or Cloudflare's edge says so).
- * `lost`: the connection broke or the edge gave up: executed or not, nobody knows. `timeout`: no first byte in time.
+ * What a try came to. `refused`: provably not executed, since the upstream never had the whole request. `lost`: the
+ * connection broke: executed or not, nobody knows. `unreachable`: the same, and nothing listens there now. `timeout`: no
+ * first byte in time.
  */
 export type UpstreamAnswer =
   | {
@@ -88,11 +92,11 @@ export type UpstreamAnswer =
       readonly idleMs: number;
       readonly totalMs: number;
     }
-  | { readonly kind: "refused" }
-  | { readonly kind: "lost" }
-  | { readonly kind: "timeout" };
+  | { readonly kind: "refused" | "lost" | "unreachable" | "timeout" };
 
 export interface Upstreams {
+  /** What this isolate knows of its targets. */
+  readonly health: Health;
   /** Sends with the target's credential, allow-listed headers, time limits; follows no redirect. Never rejects. */
   send(target: Target, request: UpstreamRequest, routing: RoutingSnapshot): Promise<UpstreamAnswer>;
   /** Takes credentials, hosts and account ids of the upstream out of a message; at most 1 KB. */

@@ -7,9 +7,17 @@ import type { CallId } from "../core/ids.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo } from "../core/routes.ts";
 import { callHeaders, refuse } from "./answer.ts";
-import { forward } from "./forward.ts";
+import { forward, type Waiting } from "./forward.ts";
 import { permit } from "./permit.ts";
 import type { Caller, Ports } from "./ports.ts";
+
+/** Nothing is read on for a client that left. */
+const waitingFor = (signal: AbortSignal): Waiting => ({
+  signal,
+  get gone() {
+    return signal.aborted;
+  },
+});
 
 export interface FreeCall {
   readonly call: Call;
@@ -36,7 +44,7 @@ export async function serveFree(free: FreeCall, client: AbortSignal, ports: Port
       outputCap: undefined,
       reader: () => call.reader(null),
     },
-    client,
+    waitingFor(client),
     ports,
   );
   if (forwarded.kind !== "served" || forwarded.served.kind !== "document") {

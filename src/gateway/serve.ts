@@ -11,8 +11,9 @@ import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
 import { type Applicant, admit, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
+import type { Served } from "./attempt.ts";
 import { authenticate } from "./authenticate.ts";
-import { type Forwarded, forward, type Served } from "./forward.ts";
+import { type Forwarded, forward } from "./forward.ts";
 import { Lifetime } from "./lifetime.ts";
 import { listen } from "./listen.ts";
 import { own } from "./own.ts";
@@ -22,7 +23,7 @@ import type { Ports } from "./ports.ts";
 import { relay } from "./relay.ts";
 import { resolve } from "./resolve.ts";
 import { serveFree } from "./serve-free.ts";
-import { release, settle } from "./settle.ts";
+import { failureOf, release, settle } from "./settle.ts";
 
 /** Serves one request to an endpoint of the table. `params`: what its path names. */
 export async function serve(
@@ -86,14 +87,14 @@ function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: P
     const lifetime = new Lifetime(hold.onDisconnect, call.streams, client);
     lifetime.keep(hold, () => ports.account(caller.number), ports);
     try {
-      const forwarded = await forward({ ...admitted, outputCap: hold.outputCap, reader }, lifetime.signal, ports);
+      const forwarded = await forward({ ...admitted, outputCap: hold.outputCap, reader }, lifetime, ports);
       await end(admitted, forwarded, rates, lifetime, response.resolve, ports);
     } catch (error) {
       // A defect of ours: whatever it was, the hold is ended and the client is told.
       ports.log({ event: "call_crashed", call: hold.callId, error: String(error) });
       const refusal: Refusal = { kind: "internal" };
       response.resolve(refuse(refusal, hold.callId, endpoint.errors, rates));
-      await release(admitted, refusal, "unknown", null, ports);
+      await release(admitted, { reason: "internal", status: 500 }, "unknown", null, ports);
     } finally {
       lifetime.stop();
     }
@@ -124,8 +125,12 @@ async function end(
     const ending = { outcome: "client_gone", status: CLIENT_GONE, reading, firstByteAtMs: null } as const;
     return settle(admitted, { ...ending, servedBy: forwarded.servedBy }, ports);
   }
+  if (forwarded.kind === "left") {
+    respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
+    return release(admitted, { reason: "client_gone", status: CLIENT_GONE }, forwarded.executed, servedBy, ports);
+  }
   // First the release: who repeats at once finds slot and money free.
-  await release(admitted, forwarded.refusal, forwarded.executed, servedBy, ports);
+  await release(admitted, failureOf(forwarded.refusal), forwarded.executed, servedBy, ports);
   return respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
 }
 

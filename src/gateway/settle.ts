@@ -38,10 +38,18 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
   );
 }
 
+/** Why a call is not charged, as it stands in reports. */
+export interface NoCharge {
+  readonly reason: string;
+  /** HTTP status the client got, or would have. */
+  readonly status: number;
+}
+export const failureOf = (refusal: Refusal): NoCharge => ({ reason: refusal.kind, status: toHttp(refusal).status });
+
 /** Ends the hold of a call that failed: it costs the tenant nothing. */
 export async function release(
   admitted: AdmittedCall,
-  refusal: Refusal,
+  why: NoCharge,
   executed: Executed,
   servedBy: ServedBy | null,
   ports: Ports,
@@ -49,8 +57,7 @@ export async function release(
   await say(admitted, ports, (account) =>
     account.release({
       callId: admitted.hold.callId,
-      status: toHttp(refusal).status,
-      reason: refusal.kind,
+      ...why,
       executed,
       servedBy,
       latencyMs: ports.now() - admitted.startedAtMs,

@@ -1,4 +1,5 @@
 /** Cloudflare behind the pipeline's ports: KV, D1 and the account objects for one request. */
+import { Health } from "../core/health.ts";
 import { asId, type CallId } from "../core/ids.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
 import { accountObject } from "./accounts.ts";
@@ -10,6 +11,7 @@ import { upstreamsWith } from "./upstream.ts";
 
 /** Lives as long as the isolate, as a cache does. */
 const edge: EdgeState = newEdgeState();
+const health = new Health();
 
 /** The pipeline's ports, and what only this side of them has. */
 export interface PlatformPorts extends Ports {
@@ -38,7 +40,7 @@ export function openPorts(
       edge,
     ),
     secrets,
-    upstreams: upstreamsWith(secrets),
+    upstreams: upstreamsWith(secrets, health),
     account: (number): AccountPort => account(number),
     now,
     random: () => Math.random(),

@@ -2,24 +2,27 @@
  * Calls to upstreams: the target's credential, allow-listed headers, time limits. Redirects are not followed, nothing
  * of the tenant's headers goes out, nothing of the upstream's comes in but by name.
  */
-import { joinPieces } from "../core/endpoints/payload.ts";
+import type { Health } from "../core/health.ts";
 import type { RoutingSnapshot, Target, UpstreamRow } from "../core/routes.ts";
 import type { UpstreamAnswer, UpstreamRequest, Upstreams } from "../gateway/ports.ts";
 import type { PlatformSecrets } from "./secrets.ts";
+import { listens, sendable } from "./sending.ts";
 
 /** The most of an upstream's words that a tenant is shown. */
 const MAX_WORDS = 1024;
 
-export function upstreamsWith(secrets: PlatformSecrets): Upstreams {
+/** `health`: what this isolate knows of its targets; lives as long as the isolate. */
+export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstreams {
   // Opened credentials, so that a message can be scrubbed of the one that was sent.
   const opened = new Map<string, string>();
   // Sealed under another MASTER_KEY: as good as no upstream, until the operator sets its credential again.
   const open = (upstream: UpstreamRow) => secrets.unseal(upstream.id, upstream.sealedApiKey).catch(() => undefined);
   return {
+    health,
     async send(target, request, routing) {
       const upstream = routing.upstreams[target.upstream];
       const credential = upstream && (await open(upstream));
-      if (!upstream || credential === undefined) return { kind: "refused" };
+      if (!upstream || credential === undefined || request.signal.aborted) return { kind: "refused" };
       opened.set(upstream.id, credential);
       return call(upstream, credential, request);
     },
@@ -43,44 +46,27 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     "x-request-id": request.callId,
     ...(request.contentType && { "content-type": request.contentType }),
   };
+  const sent = sendable(request.body, request.careful);
   try {
     const response = await fetch(upstream.baseUrl + request.path, {
       method: request.method,
       headers,
-      body: bodyOf(request.body),
+      body: sent.body,
       redirect: "manual",
       signal: AbortSignal.any([request.signal, deadline.signal]),
     });
     const region = response.headers.get("x-service-region") ?? upstream.region;
     return { kind: "answer", response, region: region && safeRegion(region), idleMs, totalMs };
   } catch {
-    // Refused and reset connections look alike from here, and so does a name that does not resolve: nobody knows what
-    // was executed. In production the edge answers such an origin with a 52x, which tells them apart.
-    return { kind: timedOut ? "timeout" : "lost" };
+    // Refused and reset connections look alike from here, and so does a name that does not resolve; what tells them
+    // apart is what was handed over. In production the edge answers such an origin with a 52x.
+    sent.stop();
+    if (!sent.whole()) return { kind: "refused" };
+    if (timedOut) return { kind: "timeout" };
+    const closed = !request.signal.aborted && !(await listens(upstream.baseUrl));
+    return { kind: closed ? "unreachable" : "lost" };
   } finally {
     clearTimeout(timer);
-  }
-}
-
-/** One piece as it is; several one after the other, under their true length, without a copy of them together. */
-function bodyOf(pieces: UpstreamRequest["body"]): BodyInit | null {
-  if (pieces === null) return null;
-  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  if (length <= COPIED_BYTES) return joinPieces(pieces);
-  const { readable, writable } = new FixedLengthStream(length);
-  void write(pieces, writable.getWriter());
-  return readable;
-}
-
-/** Up to this size a copy costs less than a stream. */
-const COPIED_BYTES = 1024 * 1024;
-
-async function write(pieces: readonly Uint8Array[], writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
-  try {
-    for (const piece of pieces) await writer.write(piece);
-    await writer.close();
-  } catch {
-    // The upstream stopped reading; what it answers, or that it does not, is the call's outcome.
   }
 }
 

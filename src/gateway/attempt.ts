@@ -1,0 +1,161 @@
+/**
+ * One try at one target: the call as it goes there, and the answer as far as it must be known before the client may be
+ * told.
+ *
+ * A JSON answer counts only once it is whole and understood, so that a target that breaks off half-way can still be
+ * passed over. A stream counts from its 200 on: after that there is no second target.
+ */
+import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Failure } from "../core/failure.ts";
+import type { ServedBy } from "../core/hold.ts";
+import type { CallId } from "../core/ids.ts";
+import { toHex } from "../core/key.ts";
+import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
+import type { Refusal } from "../core/refusal.ts";
+import type { Route, RoutingSnapshot, Target } from "../core/routes.ts";
+import { readUpstream } from "./body.ts";
+import type { Caller, Ports, UpstreamAnswer } from "./ports.ts";
+import { MAX_ANSWER_BYTES, parseAnswer, upstreamWords } from "./words.ts";
+
+/** What one client call has become by the time it is forwarded. */
+export interface Forwardable {
+  readonly callId: CallId;
+  readonly call: Call;
+  readonly endpoint: Endpoint;
+  readonly caller: Caller;
+  readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath">;
+  readonly routing: RoutingSnapshot;
+  /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
+  readonly outputCap: number | undefined;
+  /** A fresh reader for the answer of one try. */
+  reader(): AnswerReader;
+}
+
+export type Answered = UpstreamAnswer & { kind: "answer" };
+
+/** A target's answer, ready to be relayed. */
+export type Served = {
+  readonly servedBy: ServedBy;
+  /** 2xx, as the upstream had it. */
+  readonly status: number;
+  readonly contentType: string;
+  /** Headers of the upstream's answer that pass, by name. */
+  readonly headers: readonly (readonly [string, string])[];
+} & (
+  | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer> | null; readonly reader: AnswerReader }
+  | { readonly kind: "stream"; readonly answer: Answered; readonly reader: EventReader | BytesReader }
+);
+
+/** `refusal`: the upstream's word on the request itself; no other target is asked. `reader`: of what may have been used. */
+export type Attempt =
+  | { ok: true; served: Served }
+  | { ok: false; failure: Failure; refusal: Refusal | null; servedBy: ServedBy; reader: AnswerReader };
+
+/** `careful`: see `UpstreamRequest`. */
+export async function attempt(
+  admitted: Forwardable,
+  target: Target,
+  careful: boolean,
+  pseudonyms: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+  ports: Ports,
+): Promise<Attempt> {
+  const { call, endpoint, callId, outputCap, route, routing } = admitted;
+  const reader = admitted.reader();
+  const answer = await ports.upstreams.send(
+    target,
+    {
+      callId,
+      method: endpoint.method,
+      path: route.upstreamPath ?? call.path,
+      contentType: call.payload.contentType,
+      accept: call.accept,
+      body: call.payload.encode({
+        ...(endpoint.modelField && { [endpoint.modelField]: target.model }),
+        ...(endpoint.capField && outputCap !== undefined && { [endpoint.capField]: outputCap }),
+        ...pseudonyms,
+      }),
+      careful,
+      signal,
+    },
+    routing,
+  );
+  const region = answer.kind === "answer" ? answer.region : null;
+  const servedBy: ServedBy = { upstream: target.upstream, model: target.model, region };
+  const failed = (failure: Failure, refusal: Refusal | null = null): Attempt => ({
+    ok: false,
+    failure,
+    refusal,
+    servedBy,
+    reader,
+  });
+  if (answer.kind !== "answer") return failed({ kind: answer.kind });
+  const { response } = answer;
+  if (!response.ok) {
+    const failure: Failure = { kind: "status", status: response.status, retryAfterMs: retryAfter(response.headers) };
+    const scrub = (text: string) => ports.upstreams.scrub(text, target, routing);
+    return failed(failure, await upstreamWords(answer, route.ownInstance, scrub, signal, ports));
+  }
+  const opened = await open(answer, reader, signal, ports);
+  if ("failure" in opened) return failed(opened.failure);
+  return {
+    ok: true,
+    served: { ...opened, servedBy, status: response.status, headers: passedHeaders(response.headers) },
+  };
+}
+
+type Opened =
+  | { kind: "document"; bytes: Uint8Array<ArrayBuffer> | null; reader: AnswerReader; contentType: string }
+  | { kind: "stream"; answer: Answered; reader: EventReader | BytesReader; contentType: string };
+
+/** An answer of status 200, as far as it must be known before the client may be told. */
+async function open(
+  answer: Answered,
+  reader: AnswerReader,
+  signal: AbortSignal,
+  ports: Ports,
+): Promise<Opened | { failure: Failure }> {
+  const { response } = answer;
+  const contentType = response.headers.get("content-type") ?? "";
+  if (reader.kind === "json") {
+    const bytes = await readUpstream(answer, MAX_ANSWER_BYTES, signal, ports);
+    if (bytes === "malformed") return { failure: { kind: bytes } };
+    if (typeof bytes === "string") return { failure: { kind: bytes, begun: true } };
+    if (!reader.read(parseAnswer(bytes))) return { failure: { kind: "malformed" } };
+    return { kind: "document", bytes, reader, contentType: "application/json" };
+  }
+  const fits = reader.kind === "events" ? isEventStream(contentType) : reader.accepts(contentType);
+  // An engine of the tenant's own may have nothing to say.
+  if (!response.body && reader.kind === "bytes") return { kind: "document", bytes: null, reader, contentType };
+  if (!response.body || !fits) {
+    await response.body?.cancel().catch(() => undefined);
+    return { failure: { kind: "malformed" } };
+  }
+  return { kind: "stream", answer, reader, contentType };
+}
+
+/** Besides the content type: the contract names it on audio answers. */
+const PASSED = ["inference-id"];
+
+const passedHeaders = (headers: Headers): [string, string][] =>
+  PASSED.flatMap((name): [string, string][] => {
+    const value = headers.get(name);
+    return value === null ? [] : [[name, value]];
+  });
+
+const isEventStream = (contentType: string): boolean => contentType.toLowerCase().startsWith("text/event-stream");
+
+/** `retry-after` in seconds; anything else is no hint. */
+function retryAfter(headers: Headers): number | null {
+  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : null;
+}
+
+/** Tenants' users go upstream as HMACs: the service can tell them apart and nothing more. */
+export async function pseudonymise({ call, caller }: Forwardable, ports: Ports): Promise<Record<string, string>> {
+  const entries = Object.entries(call.pseudonyms).map(async ([field, value]) => {
+    const hmac = await ports.secrets.hmac(`${caller.account} ${value}`);
+    return [field, toHex(hmac)] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}

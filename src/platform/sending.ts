@@ -1,0 +1,100 @@
+/**
+ * Handing a body to an upstream so that it is known afterwards whether the upstream can have had all of it.
+ *
+ * The runtime says of a refused and of a reset connection the same: lost. So where it matters (`careful`) the last bytes
+ * of the body are kept back for `REFUSAL_MS`, in which a connection that is refused fails. A request whose end was never
+ * handed over was not executed: no upstream can have had it whole, and a shorter body than its `content-length` is no
+ * request. Asking afterwards whether the port is open would prove nothing: a server that took the request and then died
+ * refuses too (docs/decisions/0005-what-was-handed-over.md).
+ */
+import { connect } from "cloudflare:sockets";
+import { joinPieces } from "../core/endpoints/payload.ts";
+
+/** Longer than a connection takes to be refused by a region of the same continent, ms. */
+const REFUSAL_MS = 50;
+/** Kept back: more than the end of a form's last line. */
+const KEPT_BYTES = 16;
+/** Up to this size a copy costs less than a stream. */
+const COPIED_BYTES = 1024 * 1024;
+/** How long a port may take to open before it counts as open, ms. */
+const KNOCK_MS = 1_000;
+
+export interface Sendable {
+  readonly body: BodyInit | null;
+  /** False while the end of the body was not handed to the runtime. */
+  whole(): boolean;
+  /** Nothing more is handed over. An upstream that answers early gets the rest all the same. */
+  stop(): void;
+}
+
+/** `pieces`: the body in order; null: none. */
+export function sendable(pieces: readonly Uint8Array<ArrayBuffer>[] | null, careful: boolean): Sendable {
+  const length = pieces?.reduce((sum, piece) => sum + piece.length, 0) ?? 0;
+  if (pieces === null || (!careful && length <= COPIED_BYTES)) {
+    return { body: pieces && joinPieces(pieces), whole: () => true, stop: () => undefined };
+  }
+  const { readable, writable } = new FixedLengthStream(length);
+  const writing = new Writing(writable.getWriter(), careful);
+  void writing.write(pieces);
+  return { body: readable, whole: () => writing.whole, stop: () => writing.stop() };
+}
+
+/** Writes pieces one after the other, under their true length, without a copy of them together. */
+class Writing {
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #careful: boolean;
+  #stopped = false;
+  whole = false;
+
+  constructor(writer: WritableStreamDefaultWriter<Uint8Array>, careful: boolean) {
+    this.#writer = writer;
+    this.#careful = careful;
+    writer.closed.catch(() => undefined);
+  }
+
+  async write(pieces: readonly Uint8Array[]): Promise<void> {
+    const last = pieces.at(-1) ?? new Uint8Array();
+    const kept = Math.min(KEPT_BYTES, last.length);
+    try {
+      for (const piece of pieces.slice(0, -1)) await this.#writer.write(piece);
+      if (kept < last.length) await this.#writer.write(last.subarray(0, -kept));
+      if (this.#careful) await new Promise((resume) => setTimeout(resume, REFUSAL_MS));
+      if (this.#stopped) return;
+      this.whole = true;
+      await this.#writer.write(last.subarray(last.length - kept));
+      await this.#writer.close();
+    } catch {
+      // The upstream stopped reading; what it answers, or that it does not, is the call's outcome.
+    }
+  }
+
+  /** The connection is gone: what was not handed over never will be. */
+  stop(): void {
+    if (this.#stopped || this.whole) return;
+    this.#stopped = true;
+    this.#writer.abort(new Error("not sent")).catch(() => undefined);
+  }
+}
+
+/**
+ * Whether something listens there now. For words and health only, after a connection was lost: it says nothing of what
+ * was executed before.
+ */
+export async function listens(baseUrl: string): Promise<boolean> {
+  const { hostname, port, protocol } = new URL(baseUrl);
+  try {
+    const socket = connect({ hostname, port: Number(port) || (protocol === "https:" ? 443 : 80) });
+    socket.closed.catch(() => undefined);
+    const { promise: slow, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, KNOCK_MS);
+    try {
+      await Promise.race([socket.opened, slow]);
+      return true;
+    } finally {
+      clearTimeout(timer);
+      socket.close().catch(() => undefined);
+    }
+  } catch {
+    return false;
+  }
+}

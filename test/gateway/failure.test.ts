@@ -1,0 +1,289 @@
+/** The failure contract through the pipeline: whom a call reaches, what its client is told, how its hold ends. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { chatCompletions } from "../../src/core/endpoints/chat.ts";
+import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
+import { imageGenerations } from "../../src/core/endpoints/images.ts";
+import { aliasKey, type RoutingSnapshot, type Target } from "../../src/core/routes.ts";
+import type { UpstreamAnswer } from "../../src/gateway/ports.ts";
+import { serve } from "../../src/gateway/serve.ts";
+import {
+  ACCOUNT,
+  type FakeOptions,
+  type FakeWorld,
+  fakeWorld,
+  json,
+  makeKey,
+  ROUTING,
+  ROW,
+  type Script,
+} from "../support/fake-ports.ts";
+
+const CHAT = { model: "chat", messages: [{ role: "user", content: "hello" }] };
+const COMPLETION = {
+  choices: [{ index: 0, message: { role: "assistant", content: "hi" } }],
+  usage: { prompt_tokens: 3, completion_tokens: 2 },
+};
+const IMAGE = { model: "image", prompt: "a fox" };
+const PICTURE = { created: 1, data: [{ b64_json: "AA==" }] };
+
+const target = (model: string, priority = 0): Target => ({ upstream: "u", model, priority, weight: 1 });
+const alias = (name: string, targets: Target[], retryOn: (500 | 502)[] = []) => ({
+  [aliasKey(null, name)]: { alias: name, account: null, targets, retryOn },
+});
+const IMAGE_ROW = { ...ROW, model: "image", kind: "image" as const, costNanoUsd: { images: 5 } };
+const routed = (aliases: RoutingSnapshot["aliases"]): RoutingSnapshot => ({
+  ...ROUTING,
+  aliases: { ...ROUTING.aliases, ...alias("image", [target("i:1"), target("i:2", 1)]), ...aliases },
+  models: { ...ROUTING.models, image: [IMAGE_ROW] },
+});
+const ALONE = routed(alias("chat", [target("only:1")]));
+
+const worldOf = (script: Script, options: Partial<FakeOptions> = {}): FakeWorld =>
+  fakeWorld({ script, routing: routed({}), ...options });
+
+async function call(world: FakeWorld, body: object = CHAT, endpoint: Endpoint = chatCompletions, signal?: AbortSignal) {
+  const request = new Request("http://gateway.test/", {
+    method: "POST",
+    headers: { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+    ...(signal && { signal }),
+  });
+  const sentBefore = world.sent.length;
+  const response = await serve(request, endpoint, {}, world.ports);
+  const text = await response.text();
+  await world.idle();
+  const asked = world.sent.slice(sentBefore).map((sent) => sent.target.model);
+  return { response, asked, error: response.ok ? undefined : JSON.parse(text).error };
+}
+const image = (world: FakeWorld) => call(world, IMAGE, imageGenerations);
+
+let nowMs = 0;
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  nowMs = Date.now();
+});
+afterEach(() => void vi.useRealTimers());
+const pass = (ms: number) => {
+  nowMs += ms;
+  vi.setSystemTime(nowMs);
+};
+
+describe("health", () => {
+  it("is one isolate's and all its calls': a target that was lost three times is left alone until its probe", async () => {
+    let down = true;
+    const world = worldOf(({ target: { model } }) =>
+      down && model === "first:1" ? { kind: "lost" } : json(COMPLETION),
+    );
+    for (let time = 0; time < 3; time++) expect((await call(world)).asked).toEqual(["first:1", "second:2"]);
+    expect((await call(world)).asked).toEqual(["second:2"]);
+    down = false;
+    pass(10_000);
+    expect((await call(world)).asked).toEqual(["first:1"]);
+    expect((await call(world)).asked).toEqual(["first:1"]);
+  });
+
+  it("of an only target that is down: a fifth of the calls reach it, the rest are told when to come back", async () => {
+    const world = worldOf(() => json({}, 503), { routing: ALONE });
+    for (let time = 0; time < 10; time++) await call(world);
+    const { response, asked, error } = await call(world);
+    expect(asked).toEqual([]);
+    expect([response.status, error.code]).toEqual([503, "no_healthy_upstream"]);
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(world.released).toHaveLength(11);
+    expect(world.released.at(-1)).toMatchObject({ executed: "no", servedBy: null });
+  });
+
+  it("a probe whose client left is no verdict: the next call probes", async () => {
+    const leave = new AbortController();
+    let mode: "lost" | "leave" | "well" = "lost";
+    const world = worldOf(({ target: { model } }): UpstreamAnswer => {
+      if (model !== "first:1" || mode === "well") return json(COMPLETION);
+      if (mode === "leave") leave.abort();
+      return { kind: "lost" };
+    });
+    for (let time = 0; time < 3; time++) await call(world);
+    pass(10_000);
+    mode = "leave";
+    await call(world, { ...CHAT, stream: true }, chatCompletions, leave.signal);
+    mode = "well";
+    expect((await call(world)).asked).toEqual(["first:1"]);
+  });
+});
+
+describe("retries", () => {
+  it("an only target that says 503 is asked again, and its answer is charged once", async () => {
+    let calls = 0;
+    const world = worldOf(() => (calls++ === 0 ? json({}, 503) : json(COMPLETION)), { routing: ALONE });
+    const { response, asked } = await call(world);
+    expect(response.status).toBe(200);
+    expect(asked).toEqual(["only:1", "only:1"]);
+    expect([world.settled.length, world.released.length]).toEqual([1, 0]);
+  });
+
+  it("not where it asks for more than 5 s: its wait is passed on", async () => {
+    const world = worldOf(() => json({}, 503, { "retry-after": "6" }), { routing: ALONE });
+    const { response, asked } = await call(world);
+    expect(asked).toHaveLength(1);
+    expect(response.headers.get("retry-after")).toBe("6");
+  });
+
+  it("429 from every target is 503 with the wait, also where none was named", async () => {
+    const world = worldOf(() => json({}, 429));
+    const { response, asked } = await call(world);
+    expect(asked).toEqual(["first:1", "second:2"]);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "10"]);
+  });
+
+  it("500 goes on only where the alias says so", async () => {
+    const script: Script = ({ target: { model } }) => (model === "a:1" ? json({}, 500) : json(COMPLETION));
+    const targets = [target("a:1"), target("b:2", 1)];
+    expect((await call(worldOf(script, { routing: routed(alias("chat", targets)) }))).response.status).toBe(502);
+    const allowed = worldOf(script, { routing: routed(alias("chat", targets, [500])) });
+    expect((await call(allowed)).response.status).toBe(200);
+  });
+
+  it("the upstreams of an instance are served in turn, and fail over to each other", async () => {
+    const upstream = ROUTING.upstreams.u;
+    if (!upstream) throw new Error("the fixture has an upstream");
+    const instance = {
+      instanceId: 9,
+      account: ACCOUNT,
+      name: "m",
+      upstreams: ["u", "v"],
+      kind: "chat",
+      customApiPath: null,
+    };
+    const routing: RoutingSnapshot = {
+      ...ROUTING,
+      upstreams: { u: upstream, v: { ...upstream, id: "v" } },
+      instances: { 9: { ...instance, kind: "chat" } },
+      models: { "m:9": [{ ...ROW, model: "m:9" }] },
+    };
+    let down = "";
+    const world = worldOf(({ target: one }) => (one.upstream === down ? json({}, 503) : json(COMPLETION)), { routing });
+    const ask = async () => {
+      await call(world, { ...CHAT, model: "m:9" });
+      return world.sent
+        .splice(0)
+        .map((sent) => sent.target.upstream)
+        .join(" ");
+    };
+    expect([await ask(), await ask(), await ask(), await ask()]).toEqual(["u", "v", "u", "v"]);
+    down = "v";
+    expect([await ask(), await ask()]).toEqual(["u", "v u"]);
+  });
+});
+
+describe("an outcome that nobody knows", () => {
+  it.each<[string, () => UpstreamAnswer, number]>([
+    ["a lost connection", () => ({ kind: "lost" }), 504],
+    ["a port that is closed since", () => ({ kind: "unreachable" }), 504],
+    ["silence", () => ({ kind: "timeout" }), 504],
+    ["520", () => json({}, 520), 504],
+    ["524", () => json({}, 524), 504],
+    ["504", () => json({}, 504), 504],
+    ["500", () => json({}, 500), 502],
+    ["an error under status 200", () => json({ error: {} }), 502],
+  ])("%s of what may have made something: no second target, and nobody is to repeat it", async (_, fault, status) => {
+    const world = worldOf(fault);
+    const { response, asked } = await image(world);
+    expect(asked).toEqual(["i:1"]);
+    expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, "false"]);
+    expect(world.released).toEqual([expect.objectContaining({ executed: "unknown" })]);
+  });
+
+  it.each<[string, () => UpstreamAnswer]>([
+    ["a refused connection", () => ({ kind: "refused" })],
+    ...[503, 429, 521, 523, 525, 526, 530].map((code): [string, () => UpstreamAnswer] => [
+      String(code),
+      () => json({}, code),
+    ]),
+  ])("%s is none: the next target, for what makes something too", async (_, fault) => {
+    const world = worldOf(({ target: { model } }) => (model === "i:1" ? fault() : json(PICTURE)));
+    const { response, asked } = await image(world);
+    expect([response.status, asked]).toEqual([200, ["i:1", "i:2"]]);
+  });
+
+  it("is avoided with care: a target that did not answer lately must not get the whole call before its connection stands", async () => {
+    const world = worldOf(() => json(PICTURE));
+    await image(world);
+    await image(world);
+    pass(10_000);
+    await image(world);
+    expect(world.sent.map(({ request }) => request.careful)).toEqual([true, false, true]);
+  });
+
+  it("chat takes that care only with a target that was out of reach", async () => {
+    const world = worldOf(({ target: { model } }) => (model === "first:1" ? { kind: "lost" } : json(COMPLETION)));
+    await call(world);
+    await call(world);
+    expect(world.sent.map(({ request }) => request.careful)).toEqual([false, false, true, false]);
+  });
+});
+
+describe("whose fault it is", () => {
+  it.each([402, 404])("%i of the owner's own instance passes, and is not the operator's business", async (status) => {
+    const instance = { instanceId: 9, account: ACCOUNT, name: "m", upstreams: ["u"], customApiPath: null };
+    const routing: RoutingSnapshot = {
+      ...ROUTING,
+      instances: { 9: { ...instance, kind: "chat" } },
+      models: { "m:9": [{ ...ROW, model: "m:9" }] },
+    };
+    const world = worldOf(() => json({ error: { message: "stopped at u.test" } }, status), { routing });
+    const { response, error } = await call(world, { ...CHAT, model: "m:9" });
+    expect([response.status, error.message]).toEqual([status, "stopped at [removed]"]);
+    expect(world.logged.map(({ event }) => event)).not.toContain("upstream_refuses_operator");
+  });
+
+  it.each([400, 401, 404, 413, 422])("%i costs a target nothing: no strike, no budget", async (status) => {
+    const world = worldOf(() => json({ error: { message: "no" } }, status), { routing: ALONE });
+    for (let time = 0; time < 8; time++) expect((await call(world)).asked).toEqual(["only:1"]);
+  });
+});
+
+describe("a client that has left", () => {
+  it("before anything was sent: no upstream call, and nothing is charged", async () => {
+    const leave = new AbortController();
+    leave.abort();
+    for (const stream of [true, false]) {
+      const world = worldOf(() => json(COMPLETION));
+      await call(world, { ...CHAT, stream }, chatCompletions, leave.signal);
+      expect([world.sent.length, world.settled.length]).toEqual([0, 0]);
+      expect(world.released).toEqual([
+        expect.objectContaining({ executed: "no", reason: "client_gone", status: 499, servedBy: null }),
+      ]);
+    }
+  });
+
+  it("between two targets: the second is not asked, and what was not executed costs nothing", async () => {
+    const leave = new AbortController();
+    const world = worldOf(() => {
+      leave.abort();
+      return json({}, 503);
+    });
+    const { asked } = await call(world, CHAT, chatCompletions, leave.signal);
+    expect(asked).toEqual(["first:1"]);
+    expect(world.settled).toEqual([]);
+    expect(world.released).toEqual([expect.objectContaining({ executed: "no", reason: "client_gone" })]);
+  });
+
+  it("while a connection was being refused: nothing was executed, so nothing is charged", async () => {
+    const leave = new AbortController();
+    const world = worldOf(() => {
+      leave.abort();
+      return { kind: "refused" };
+    });
+    await call(world, { ...CHAT, stream: true }, chatCompletions, leave.signal);
+    expect([world.settled.length, world.released.length]).toEqual([0, 1]);
+  });
+
+  it("with what may have been executed: charged for its input at least", async () => {
+    const leave = new AbortController();
+    const world = worldOf(() => {
+      leave.abort();
+      return { kind: "lost" };
+    });
+    await call(world, { ...CHAT, stream: true }, chatCompletions, leave.signal);
+    expect(world.settled[0]?.reading.usage.input_tokens).toBeGreaterThan(0);
+  });
+});
