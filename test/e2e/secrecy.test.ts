@@ -20,9 +20,19 @@ function filesWith(dir: string, needles: readonly string[]): string[] {
   return files
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((file) => {
-      const bytes = readFileSync(file);
+      const bytes = readIfThere(file);
       return needles.some((needle) => bytes.includes(needle));
     });
+}
+
+/** A file that was there a moment ago may have been replaced. */
+function readIfThere(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return Buffer.alloc(0);
+  }
 }
 
 const base = (model: string) => ({
