@@ -25,6 +25,7 @@ const EXPOSED = [
   "x-service-region",
   "retry-after",
   "x-should-retry",
+  "inference-id",
   ...["limit", "remaining", "reset"].flatMap((part) => [`x-ratelimit-${part}-requests`, `x-ratelimit-${part}-tokens`]),
 ];
 

@@ -72,6 +72,11 @@ describe("taking a form apart", () => {
 });
 
 describe("a form on its way upstream", () => {
+  it("may repeat a list's name, and nothing else's", () => {
+    const lists = ["x[]", "x[]"].map((name) => [name, "1"] as const);
+    expect(edit(["model", "m"], IMAGE, ["prompt", "x"], ...lists)).toMatchObject({ ok: true });
+  });
+
   const edit = (...fields: Parameters<typeof formBytes>[0]) => {
     const form = parse(formBytes(fields));
     if (!form.ok) throw new Error(form.message);

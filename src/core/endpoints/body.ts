@@ -69,7 +69,7 @@ export interface FormFile {
 export const isFormFile = (value: unknown): value is FormFile =>
   typeof value === "object" && value !== null && "bytes" in value && "fileName" in value;
 
-/** multipart/form-data: text fields as strings, files as `FormFile`. Each name stands once. */
+/** multipart/form-data: text fields as strings, files as `FormFile`. Each name stands once, but for lists (`name[]`). */
 export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Body> {
   return {
     kind: "form",
@@ -94,7 +94,8 @@ function addField(fields: Record<string, string | FormFile>, part: FormPart): Pa
   const { name, fileName, contentType, content } = part;
   const why = isRefusedName(name);
   if (why) return refuse(`\`${name}\` is not accepted: ${why}.`, name);
-  if (Object.hasOwn(fields, name)) return refuse(`The field \`${name}\` stands twice; send it once.`, name);
+  if (Object.hasOwn(fields, name) && !name.endsWith("[]"))
+    return refuse(`The field \`${name}\` stands twice; send it once.`, name);
   const value = fileName === undefined ? textOf(part) : { fileName, contentType, bytes: content };
   if (value === undefined) return refuse(`The field \`${name}\` is not valid UTF-8.`, name);
   fields[name] = value;
