@@ -3,11 +3,12 @@
  * there. Nothing of money or limits is decided here.
  */
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { Admission } from "../core/hold.ts";
+import type { Admission, AdmitRequest } from "../core/hold.ts";
 import type { CallId } from "../core/ids.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import { utf8Bytes } from "../core/meters/tokens.ts";
 import type { Route } from "../core/routes.ts";
+import { ask, isOverloaded } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 /** What is known of a call when it asks for admission. */
@@ -23,22 +24,39 @@ export interface Applicant {
 
 /** An object that cannot be asked lets no money through. */
 export async function admit(applicant: Applicant, ports: Ports): Promise<Admission> {
-  const { call, endpoint, caller, route, measured, callId, startedAtMs } = applicant;
+  const { caller, callId } = applicant;
+  const request = requestOf(applicant);
+  let asked: Promise<Admission> | undefined;
   try {
-    return await ports.account(caller.number).admit({
-      callId,
-      keyDigest: caller.digest,
-      endpoint: endpoint.id,
-      model: route.model,
-      alias: route.alias,
-      row: route.row,
-      bound: call.bound(route.row, measured),
-      owned: call.owned,
-      startedAtMs,
+    return await ask(ports, caller.number, (account) => {
+      asked = account.admit(request);
+      return asked;
     });
   } catch (error) {
     ports.log({ event: "admission_failed", call: callId, error: String(error) });
+    if (asked && !isOverloaded(error)) ports.waitUntil(giveBack(applicant, asked, ports));
     return { ok: false, refusal: { kind: "admission_unavailable" } };
+  }
+}
+
+/** How long background work waits for an answer that its client no longer waits for, ms. */
+const LATE_ANSWER_MS = 20_000;
+
+/**
+ * The hold may have been granted all the same: it is released, which does nothing where there is none. Not before its
+ * request was answered, or it might come after.
+ */
+async function giveBack({ caller, callId, startedAtMs }: Applicant, asked: Promise<Admission>, ports: Ports) {
+  const late = new Promise<undefined>((resolve) => setTimeout(resolve, LATE_ANSWER_MS));
+  const admission = await Promise.race([asked.catch(() => undefined), late]);
+  if (admission && !admission.ok) return;
+  const released = { callId, status: 503, reason: "admission_unavailable", executed: "no", servedBy: null } as const;
+  try {
+    const latencyMs = ports.now() - startedAtMs;
+    await ask(ports, caller.number, (account) => account.release({ ...released, latencyMs }));
+  } catch (error) {
+    // It expires by itself.
+    ports.log({ event: "release_failed", call: callId, error: String(error) });
   }
 }
 
@@ -46,4 +64,18 @@ export async function admit(applicant: Applicant, ports: Ports): Promise<Admissi
 export function measure(call: Call, route: Route, recordingMs: number | null): Measured {
   const modelBytes = Math.max(...route.targets.map((target) => utf8Bytes(target.model)));
   return { sentBytes: call.payload.countedBytes + modelBytes, recordingMs };
+}
+
+function requestOf({ call, endpoint, caller, route, measured, callId, startedAtMs }: Applicant): AdmitRequest {
+  return {
+    callId,
+    keyDigest: caller.digest,
+    endpoint: endpoint.id,
+    model: route.model,
+    alias: route.alias,
+    row: route.row,
+    bound: call.bound(route.row, measured),
+    owned: call.owned,
+    startedAtMs,
+  };
 }

@@ -1,5 +1,6 @@
 /** Records the id that an answer hands out for the account that made it, before the account can see it. */
 import type { ServedBy } from "../core/hold.ts";
+import { ask } from "./ask.ts";
 import type { Ports } from "./ports.ts";
 import type { AdmittedCall } from "./serve.ts";
 
@@ -7,7 +8,7 @@ import type { AdmittedCall } from "./serve.ts";
 export async function own(admitted: AdmittedCall, id: string, servedBy: ServedBy, ports: Ports): Promise<void> {
   const { call, caller, callId, endpoint, route } = admitted;
   if (endpoint.creates === null) return;
-  await ports.account(caller.number).own({
+  const owned = {
     kind: endpoint.creates,
     id,
     callId,
@@ -15,5 +16,6 @@ export async function own(admitted: AdmittedCall, id: string, servedBy: ServedBy
     targetModel: servedBy.model,
     model: route.model,
     continues: call.owned[0]?.id ?? null,
-  });
+  };
+  await ask(ports, caller.number, (account) => account.own(owned));
 }

@@ -1,12 +1,13 @@
 /** Asks the account object whether a key may read what costs nothing. Counts nothing. */
 import type { Permission } from "../core/hold.ts";
 import type { OwnedRef } from "../core/owned.ts";
+import { ask } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 /** `owned`: ids that the call names; each must be the account's. An object that cannot be asked permits nothing. */
 export async function permit(caller: Caller, owned: readonly OwnedRef[], ports: Ports): Promise<Permission> {
   try {
-    return await ports.account(caller.number).permit(caller.digest, owned);
+    return await ask(ports, caller.number, (account) => account.permit(caller.digest, owned));
   } catch (error) {
     ports.log({ event: "admission_failed", error: String(error) });
     return { ok: false, refusal: { kind: "admission_unavailable" } };

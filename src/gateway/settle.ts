@@ -9,6 +9,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { toHttp } from "../core/refusal.ts";
 import { rowOf } from "../core/routes.ts";
 import type { Reading } from "../core/usage.ts";
+import { ask, isOverloaded } from "./ask.ts";
 import type { AccountPort, Ports } from "./ports.ts";
 import type { AdmittedCall } from "./serve.ts";
 
@@ -65,27 +66,28 @@ export async function release(
   );
 }
 
-/** Waits before saying it again, ms. After the last the hold expires, and the loss is the operator's. */
-const PAUSES_MS = [50, 250, 1_000, 4_000];
+/**
+ * Waits before saying it again, ms. After the last the hold expires, and the loss is the operator's. An overloaded object
+ * is told once more after the last of them: it is left alone until then, and yet a charge is not given up lightly.
+ */
+const PAUSES_MS = [50, 250, 1_000, 4_000] as const;
 
 async function say(
   admitted: AdmittedCall,
   ports: Ports,
   word: (account: AccountPort) => Promise<HoldEnd>,
 ): Promise<void> {
-  for (const pauseMs of [...PAUSES_MS, null]) {
+  for (let pauses: readonly number[] = PAUSES_MS; ; ) {
     try {
-      // A stub that threw is broken: ask for the account anew each time.
-      await word(ports.account(admitted.caller.number));
+      await ask(ports, admitted.caller.number, word);
       return;
     } catch (error) {
-      ports.log({
-        event: "settlement_failed",
-        call: admitted.hold.callId,
-        error: String(error),
-        last: pauseMs === null,
-      });
-      if (pauseMs !== null) await new Promise((resume) => setTimeout(resume, pauseMs));
+      const call = admitted.hold.callId;
+      const [pauseMs, ...rest] = isOverloaded(error) ? pauses.slice(-1) : pauses;
+      ports.log({ event: "settlement_failed", call, error: String(error), last: pauseMs === undefined });
+      if (pauseMs === undefined) return;
+      await new Promise((resume) => setTimeout(resume, pauseMs));
+      pauses = rest;
     }
   }
 }

@@ -1,0 +1,141 @@
+/** An account object that is slow, restarting, overloaded or out of reach: no money is let through, no hold is left. */
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { chatCompletions } from "../../src/core/endpoints/chat.ts";
+import { getResponse } from "../../src/core/endpoints/responses.ts";
+import type { Admission, AdmitRequest } from "../../src/core/hold.ts";
+import { asId, type KeyId } from "../../src/core/ids.ts";
+import { LONGEST_ANSWER_MS } from "../../src/gateway/ask.ts";
+import { serve } from "../../src/gateway/serve.ts";
+import { type FakeOptions, fakeWorld, json, makeKey } from "../support/fake-ports.ts";
+
+const COMPLETION = {
+  choices: [{ index: 0, message: { content: "hi" } }],
+  usage: { prompt_tokens: 3, completion_tokens: 2 },
+};
+const grant = (request: AdmitRequest): Admission => ({
+  ok: true,
+  owned: [],
+  rates: {},
+  hold: {
+    callId: request.callId,
+    keyId: asId<KeyId>("key_1"),
+    amountNanoUsd: 1,
+    outputCap: 10,
+    expiresAtMs: Date.now() + 120_000,
+    onDisconnect: "cancel",
+  },
+});
+const overloaded = () => Promise.reject(Object.assign(new Error("too much"), { overloaded: true }));
+
+function begin(options: Partial<FakeOptions>) {
+  const world = fakeWorld({ script: () => json(COMPLETION), ...options });
+  const account = vi.spyOn(world.ports, "account");
+  const request = new Request("http://gateway.test/", {
+    method: "POST",
+    headers: { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "chat", messages: [{ role: "user", content: "hello" }] }),
+  });
+  return { world, account, response: serve(request, chatCompletions, {}, world.ports) };
+}
+
+const realTimeout = setTimeout;
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] }));
+afterEach(() => void vi.useRealTimers());
+/** Moves the clock while what really takes time, such as reading a body, gets its turn. */
+async function pass(ms: number): Promise<void> {
+  for (let step = 0; step < 20; step++) {
+    await new Promise((resolve) => realTimeout(resolve, 1));
+    await vi.advanceTimersByTimeAsync(ms / 20);
+  }
+}
+
+it("says nothing for 5 s: 503 to be repeated, no upstream call; the hold that it grants after all is given back", async () => {
+  const late = Promise.withResolvers<Admission>();
+  const { world, response } = begin({ admit: () => late.promise });
+  await pass(LONGEST_ANSWER_MS + 200);
+  const refused = await response;
+  expect([refused.status, refused.headers.get("retry-after"), refused.headers.get("x-should-retry")]).toEqual([
+    503,
+    "1",
+    null,
+  ]);
+  expect([world.sent.length, world.released.length]).toEqual([0, 0]);
+  late.resolve(grant(world.admitted[0] as AdmitRequest));
+  await world.idle();
+  expect(world.sent).toEqual([]);
+  expect(world.released).toEqual([
+    expect.objectContaining({ callId: "call-1", executed: "no", reason: "admission_unavailable" }),
+  ]);
+});
+
+it("refuses after all: there is nothing to give back", async () => {
+  const late = Promise.withResolvers<Admission>();
+  const { world, response } = begin({ admit: () => late.promise });
+  await pass(LONGEST_ANSWER_MS + 200);
+  await response;
+  late.resolve({ ok: false, refusal: { kind: "bad_key", why: "revoked" } });
+  await world.idle();
+  expect(world.released).toEqual([]);
+});
+
+it("never says anything: what it may have granted is given back before the background's time is over", async () => {
+  const { world, response } = begin({ admit: () => new Promise(() => undefined) });
+  await pass(LONGEST_ANSWER_MS + 200);
+  await response;
+  await pass(24_000);
+  await world.idle();
+  expect(world.released).toHaveLength(1);
+});
+
+it("throws, as one that restarts does: a new stub is asked once, with the same call id", async () => {
+  let calls = 0;
+  const { world, account, response } = begin({
+    admit: (request) => (calls++ === 0 ? Promise.reject(new Error("reset")) : grant(request)),
+  });
+  await pass(100);
+  expect((await response).status).toBe(200);
+  expect(world.admitted.map(({ callId }) => callId)).toEqual(["call-1", "call-1"]);
+  expect(account.mock.results[0]?.value).not.toBe(account.mock.results[1]?.value);
+});
+
+it("throws twice: 503, no upstream call, and a hold whose answer was lost is given back", async () => {
+  const { world, response } = begin({ admit: () => Promise.reject(new Error("gone")) });
+  await pass(100);
+  expect((await response).status).toBe(503);
+  await world.idle();
+  expect([world.admitted.length, world.sent.length, world.released.length]).toEqual([2, 0, 1]);
+});
+
+it("is overloaded: 503 at once, and it is left alone", async () => {
+  const { world, response } = begin({ admit: overloaded });
+  await pass(100);
+  expect((await response).status).toBe(503);
+  await world.idle();
+  expect([world.admitted.length, world.sent.length, world.released.length]).toEqual([1, 0, 0]);
+});
+
+it("is overloaded when a call ends: it is told once more, later; the charge is not given up", async () => {
+  let words = 0;
+  const { world, response } = begin({
+    settle: () => (words++ === 0 ? overloaded() : Promise.resolve({ state: "settled", chargedNanoUsd: 7 })),
+  });
+  await pass(100);
+  expect((await response).status).toBe(200);
+  expect(world.settled).toHaveLength(1);
+  await pass(3_000);
+  expect(world.settled).toHaveLength(1);
+  await pass(1_500);
+  await world.idle();
+  expect(world.settled).toHaveLength(2);
+});
+
+it("does not say whether a key is live: 503, never the answer", async () => {
+  const world = fakeWorld({ script: () => json({ id: "resp_1" }) });
+  const hung = () => new Promise<never>(() => undefined);
+  vi.spyOn(world.ports, "account").mockImplementation(() => ({ permit: hung }) as never);
+  const request = new Request("http://gateway.test/", { headers: { authorization: `Bearer ${makeKey()}` } });
+  const response = serve(request, getResponse, { id: "resp_1" }, world.ports);
+  await pass(LONGEST_ANSWER_MS + 200);
+  expect((await response).status).toBe(503);
+  expect(world.sent).toEqual([]);
+});
