@@ -13,6 +13,7 @@ import { type Applicant, admit, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import type { Served } from "./attempt.ts";
 import { authenticate } from "./authenticate.ts";
+import { logRefused } from "./call-log.ts";
 import { type Forwarded, forward } from "./forward.ts";
 import { Lifetime } from "./lifetime.ts";
 import { listen } from "./listen.ts";
@@ -34,9 +35,12 @@ export async function serve(
 ): Promise<Response> {
   const callId = ports.newCallId();
   const startedAtMs = ports.now();
-  const no = (refusal: Refusal, rates?: Rates) => refuse(refusal, callId, endpoint.errors, rates);
 
   const authentication = await authenticate(request.headers, ports);
+  const no = (refusal: Refusal, rates?: Rates) => {
+    logRefused(endpoint, callId, authentication.ok ? authentication.caller : null, refusal, ports);
+    return refuse(refusal, callId, endpoint.errors, rates);
+  };
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
 

@@ -10,6 +10,7 @@ import { toHttp } from "../core/refusal.ts";
 import { rowOf } from "../core/routes.ts";
 import type { Reading } from "../core/usage.ts";
 import { ask, isOverloaded } from "./ask.ts";
+import { logEnded } from "./call-log.ts";
 import type { AccountPort, Ports } from "./ports.ts";
 import type { AdmittedCall } from "./serve.ts";
 
@@ -37,6 +38,7 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
       firstByteMs: ending.firstByteAtMs === null ? null : ending.firstByteAtMs - admitted.startedAtMs,
     }),
   );
+  logEnded(admitted, { ...ending, reason: null, latencyMs: now - admitted.startedAtMs }, ports);
 }
 
 /** Why a call is not charged, as it stands in reports. */
@@ -55,15 +57,11 @@ export async function release(
   servedBy: ServedBy | null,
   ports: Ports,
 ): Promise<void> {
+  const latencyMs = ports.now() - admitted.startedAtMs;
   await say(admitted, ports, (account) =>
-    account.release({
-      callId: admitted.hold.callId,
-      ...why,
-      executed,
-      servedBy,
-      latencyMs: ports.now() - admitted.startedAtMs,
-    }),
+    account.release({ callId: admitted.hold.callId, ...why, executed, servedBy, latencyMs }),
   );
+  logEnded(admitted, { ...why, outcome: "failed", servedBy, latencyMs }, ports);
 }
 
 /**

@@ -532,3 +532,39 @@ describe("a hold", () => {
     expect(released).toEqual([expect.objectContaining({ reason: "internal" })]);
   });
 });
+
+describe("the log", () => {
+  const lines = (logged: readonly { event: string }[]) => logged.filter(({ event }) => event.startsWith("call"));
+
+  it("has one line for a call that was served, with ids and numbers only", async () => {
+    const { logged } = await call({ script: () => json(COMPLETION) });
+    expect(lines(logged)).toEqual([
+      {
+        event: "call",
+        call: "call-1",
+        account: "acme",
+        key: "key_1",
+        endpoint: "chat.completions",
+        model: "chat",
+        status: 200,
+        outcome: "completed",
+        reason: null,
+        upstream: "u",
+        target_model: "first:1",
+        region: "r1",
+        latency_ms: expect.any(Number),
+      },
+    ]);
+  });
+
+  it("has one line for a call that failed, and one for a call that was refused", async () => {
+    const failed = await call({ script: () => json({}, 503) });
+    expect(lines(failed.logged)).toEqual([
+      expect.objectContaining({ event: "call", status: 503, outcome: "failed", reason: "no_healthy_upstream" }),
+    ]);
+    const refused = await call({ script: never }, { ...BODY, temperature: 9 });
+    expect(lines(refused.logged)).toEqual([
+      expect.objectContaining({ event: "call_refused", account: "acme", status: 400, reason: "invalid_request" }),
+    ]);
+  });
+});

@@ -1,0 +1,53 @@
+/** One line of the operator's log for each call: who, what, where, how it ended. Ids and numbers only. */
+import type { Endpoint } from "../core/endpoints/endpoint.ts";
+import type { ServedBy } from "../core/hold.ts";
+import type { CallId } from "../core/ids.ts";
+import { type Refusal, toHttp } from "../core/refusal.ts";
+import type { Caller, Ports } from "./ports.ts";
+import type { AdmittedCall } from "./serve.ts";
+
+/** How an admitted call ended. */
+export interface Ended {
+  readonly status: number;
+  readonly outcome: string;
+  readonly reason: string | null;
+  readonly servedBy: ServedBy | null;
+  readonly latencyMs: number;
+}
+
+export function logEnded({ callId, caller, endpoint, route }: AdmittedCall, ended: Ended, ports: Ports): void {
+  ports.log({
+    event: "call",
+    call: callId,
+    account: caller.account,
+    key: caller.keyId,
+    endpoint: endpoint.id,
+    model: route.model,
+    status: ended.status,
+    outcome: ended.outcome,
+    reason: ended.reason,
+    upstream: ended.servedBy?.upstream ?? null,
+    target_model: ended.servedBy?.model ?? null,
+    region: ended.servedBy?.region ?? null,
+    latency_ms: ended.latencyMs,
+  });
+}
+
+/** A call that was refused before anything was held. What it asked for is not said: it may be anything. */
+export function logRefused(
+  endpoint: Endpoint,
+  callId: CallId,
+  caller: Caller | null,
+  refusal: Refusal,
+  ports: Ports,
+): void {
+  ports.log({
+    event: "call_refused",
+    call: callId,
+    account: caller?.account ?? null,
+    key: caller?.keyId ?? null,
+    endpoint: endpoint.id,
+    status: toHttp(refusal).status,
+    reason: refusal.kind,
+  });
+}
