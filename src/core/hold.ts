@@ -45,6 +45,8 @@ export interface AdmitRequest {
   /** The price book row that holds for this call; the account's plan is applied to it by the object. */
   readonly row: ModelRow;
   readonly bound: Bound;
+  /** True where it submits a job: an account may do so only so often. */
+  readonly job?: boolean;
   /** Ids that the call names: each must be the account's. A conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];
   readonly startedAtMs: number;

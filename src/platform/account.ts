@@ -18,13 +18,18 @@
  * functions in core (admission, limits, spending, ledger); rows are in account/. If a transaction fails, its mirrors are
  * thrown away and read anew.
  *
- * It must not know: HTTP, models' routes, upstreams, prompts, D1. It never calls out but to the queue, from the alarm.
+ * Jobs are the one thing for which it calls out other than to the queue: what an upstream makes for minutes must be settled
+ * though no client comes back, so the alarm asks for it (account/job-polls.ts). No transaction is open meanwhile, and the
+ * one that takes the answer up reads everything anew.
+ *
+ * It must not know: HTTP, models' routes, prompts. What an upstream is, it leaves to job-upstream.ts.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { DelegatedAction, DelegationOutcome } from "../core/delegation.ts";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../core/ids.ts";
-import { mayCredit } from "../core/ledger.ts";
+import type { Inquired, Inquiry } from "../core/inquiry.ts";
+import type { JobView, NewJob } from "../core/jobs.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { StandingAnswer } from "../core/standing.ts";
 import type {
@@ -46,18 +51,26 @@ import type { AccountPort } from "../gateway/ports.ts";
 import { admit, permit } from "./account/admission.ts";
 import { audit } from "./account/audit.ts";
 import type { Books } from "./account/books.ts";
+import { bookCredit } from "./account/credits.ts";
 import { delegate } from "./account/delegation.ts";
 import { expireDue, release, renew, settle } from "./account/endings.ts";
+import { inquire } from "./account/inquiry.ts";
+import { JobPolls } from "./account/job-polls.ts";
+import { beginJob, findJob } from "./account/job-rules.ts";
 import { runAlarm } from "./account/shipping.ts";
 import { standing } from "./account/standing.ts";
 import { Store } from "./account/store.ts";
+import { askUpstream } from "./job-upstream.ts";
 
 const DEFAULT_HOLD_TTL_MS = 120_000;
+const DEFAULT_JOB_LIFE_MS = 7_200_000;
 
 const NEVER_OPENED = { ok: false, refusal: { kind: "bad_key", why: "unknown" } } as const;
 
 export class Account extends DurableObject<Env> implements AccountPort, AccountBooks {
   readonly #store = new Store(this.ctx.storage);
+  readonly #polls = new JobPolls(this.#store, (job) => askUpstream(this.env, this.ctx, job));
+  readonly #jobLifeMs = Number(this.env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS;
   readonly #holdTtlMs = Number(this.env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
 
   // Calls
@@ -89,6 +102,21 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
       const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
       books.ownedIds.record(owned, upToTokens, nowMs);
     });
+  }
+
+  async inquire(inquiry: Inquiry): Promise<Inquired> {
+    return this.#store.write((books, nowMs) => inquire(books, inquiry, nowMs)) ?? NEVER_OPENED;
+  }
+
+  // Jobs
+
+  async begin(job: NewJob): Promise<void> {
+    this.#store.write((books, nowMs) => beginJob(books, job, nowMs, this.#jobLifeMs));
+  }
+
+  async job(digest: KeyDigest, id: string): Promise<JobView> {
+    const found = this.#store.write((books, nowMs) => findJob(books, digest, id, nowMs)) ?? NEVER_OPENED;
+    return found.ok ? this.#polls.view(found.job) : found;
   }
 
   // The account
@@ -125,17 +153,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   // The ledger
 
   async credit(credit: Credit): Promise<CreditOutcome | undefined> {
-    return this.#store.write<CreditOutcome>((books, nowMs) => {
-      const known = books.ledger.byReference(credit.reference);
-      if (known) {
-        const same = known.amountNanoUsd === credit.amountNanoUsd && known.kind === credit.kind;
-        return { kind: same ? "already_booked" : "reference_conflict", entry: known };
-      }
-      if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
-      const entry = books.ledger.credit(credit, nowMs);
-      books.spending.entered(entry.id);
-      return { kind: "booked", entry };
-    });
+    return this.#store.write((books, nowMs) => bookCredit(books, credit, nowMs));
   }
 
   async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
@@ -265,7 +283,11 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   }
 
   override async alarm(): Promise<void> {
-    await runAlarm(this.#store, (message) => this.env.USAGE.send(message));
+    await runAlarm(
+      this.#store,
+      (message) => this.env.USAGE.send(message),
+      () => this.#polls.pollDue(),
+    );
   }
 }
 

@@ -34,6 +34,12 @@ function tokensOf(fields: JobFields): number | null {
   return isCount(tokens) && tokens <= MOST_VIDEO_TOKENS ? tokens : null;
 }
 
+/** The same with the error's words made fit for a tenant. */
+export function scrubJob(news: JobNews, scrub: (text: string) => string): JobNews {
+  const { error } = news.fields;
+  return typeof error === "string" ? { ...news, fields: { ...news.fields, error: scrub(error) } } : news;
+}
+
 /** What the tenant was charged for a finished job. */
 export interface Charged {
   readonly chargedNanoUsd: number;
@@ -41,13 +47,8 @@ export interface Charged {
   readonly unit: VideoUnit;
 }
 
-/** `id`: as the tenant has it. `charged`: null while nothing is, or where it failed. */
-export function showJob(
-  news: JobNews,
-  id: string,
-  charged: Charged | null,
-  scrub: (text: string) => string,
-): Record<string, unknown> {
+/** `id`: as the tenant has it. `charged`: null while nothing is, or where it failed. The error's words are scrubbed already. */
+export function showJob(news: JobNews, id: string, charged: Charged | null): Record<string, unknown> {
   const { fields } = news;
   const shown: Record<string, unknown> = { id, status: fields.status, ...otherFields(fields) };
   for (const name of ["model", "created_at", "completed_at"]) {
@@ -55,7 +56,7 @@ export function showJob(
   }
   if (news.kind === "failed") {
     const retryable = isRetryable(news.code, fields.retryable);
-    const error = typeof fields.error === "string" && fields.error ? scrub(fields.error) : "The video was not made.";
+    const error = typeof fields.error === "string" && fields.error ? fields.error : "The video was not made.";
     return { ...shown, error, code: news.code, retryable };
   }
   if (news.kind === "running") return shown;

@@ -5,6 +5,7 @@
 import { decideAdmission } from "../../core/admission.ts";
 import type { Admission, AdmitRequest, Bound, Hold, Permission } from "../../core/hold.ts";
 import type { KeyDigest } from "../../core/ids.ts";
+import { submissionRefusal } from "../../core/jobs.ts";
 import { ratesOf } from "../../core/limits.ts";
 import type { Owned, OwnedKind, OwnedRef } from "../../core/owned.ts";
 import { tenantPrices } from "../../core/prices.ts";
@@ -32,6 +33,8 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
   const fixed = tenantPrices(request.row, account.plan, request.model);
+  const tooMany = request.job ? submissionRefusal(books.jobs.submissions(request.endpoint, nowMs), nowMs) : undefined;
+  if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
   const decision = decideAdmission({
     model: request.model,
     bound: continuing(request.bound, owned, request.row.contextTokens),
@@ -137,7 +140,7 @@ export function authenticate(books: Books, digest: KeyDigest, nowMs: number): Au
   return { ok: true, caller: { key, team } };
 }
 
-function forbid({ key }: LiveCaller, model: string): Refusal | undefined {
+export function forbid({ key }: LiveCaller, model: string): Refusal | undefined {
   if (!key.scopes.includes("inference")) return { kind: "scope_missing", scope: "inference" };
   if (!allowsModel(key.models, model)) return { kind: "model_not_allowed", model };
   return undefined;

@@ -14,6 +14,7 @@ import type { Key, Limits, Team } from "../../core/tenant.ts";
 import { Activities } from "./activity.ts";
 import { DayRequests } from "./day-requests.ts";
 import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./holds.ts";
+import { Jobs } from "./jobs.ts";
 import { Keys } from "./keys.ts";
 import { Ledger } from "./ledger.ts";
 import { OperatorBook } from "./operator-book.ts";
@@ -46,6 +47,7 @@ export class Books {
   readonly operatorBook: OperatorBook;
   readonly outbox: Outbox;
   readonly ownedIds: OwnedIds;
+  readonly jobs: Jobs;
   #heldNanoUsd = 0;
   #openHolds = 0;
   /** No open hold is due before this. */
@@ -62,6 +64,7 @@ export class Books {
     this.operatorBook = new OperatorBook(sql);
     this.outbox = new Outbox(sql);
     this.ownedIds = new OwnedIds(sql);
+    this.jobs = new Jobs(sql, nowMs);
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
       this.activities.load(hold);
@@ -142,6 +145,7 @@ export class Books {
   prune(nowMs: number, limit: number): void {
     if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
     this.ownedIds.prune(nowMs, limit);
+    this.jobs.prune(nowMs, limit);
     const gone = Math.max(this.holds.prune(nowMs, limit), this.dayRequests.prune(nowMs, limit));
     const nextMs = this.holds.nextPruneMs();
     this.#nextPruneMs = gone === limit ? nowMs : nextMs && Math.max(nextMs, nowMs) + PRUNE_EVERY_MS;
@@ -149,7 +153,8 @@ export class Books {
 
   /** When the alarm has something to do; null: never, as things stand. */
   nextDueMs(): number | null {
-    const dues = [this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs].filter((due) => due !== null);
+    const sorts = [this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs, this.jobs.nextDueMs()];
+    const dues = sorts.filter((due) => due !== null);
     return dues.length === 0 ? null : Math.min(...dues);
   }
 

@@ -2,7 +2,7 @@
  * The three ends of a hold, and its renewal. Each end writes the hold's row, what it means for ledger or operator, and
  * one usage event; all in the caller's transaction. The first end counts; every later word gets what was recorded.
  */
-import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/hold.ts";
+import type { HoldEnd, Release, ServedBy, Settlement, UsageEvent } from "../../core/hold.ts";
 import type { CallId } from "../../core/ids.ts";
 import { splitCharge } from "../../core/ledger.ts";
 import { MAX_NANO_USD } from "../../core/money.ts";
@@ -106,19 +106,25 @@ export function renew(books: Books, callId: CallId, nowMs: number, ttlMs: number
  */
 export function expireDue(books: Books, nowMs: number): void {
   if (books.nextExpiryMs === null || nowMs < books.nextExpiryMs) return;
-  for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) {
-    const { callId, amountNanoUsd, countedTokens } = hold;
-    books.end(hold, { state: "expired", chargedNanoUsd: 0, countedTokens, endedAtMs: nowMs, entryId: null });
-    books.operatorBook.loss(callId, amountNanoUsd, nowMs);
-    books.outbox.add({
-      ...eventOf(books, hold, nowMs),
-      outcome: "expired",
-      reason: "hold_expired",
-      lossNanoUsd: amountNanoUsd,
-      latencyMs: nowMs - hold.startedAtMs,
-    });
-  }
+  for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) expire(books, hold, "hold_expired", nowMs, null);
   books.readNextExpiry();
+}
+
+/** Ends an open hold of which nobody knows what became. */
+export function expire(books: Books, hold: HoldRow, reason: string, nowMs: number, servedBy: ServedBy | null): void {
+  const { callId, amountNanoUsd, countedTokens } = hold;
+  books.end(hold, { state: "expired", chargedNanoUsd: 0, countedTokens, endedAtMs: nowMs, entryId: null });
+  books.operatorBook.loss(callId, amountNanoUsd, nowMs);
+  books.outbox.add({
+    ...eventOf(books, hold, nowMs),
+    upstream: servedBy?.upstream ?? null,
+    targetModel: servedBy?.model ?? null,
+    region: servedBy?.region ?? null,
+    outcome: "expired",
+    reason,
+    lossNanoUsd: amountNanoUsd,
+    latencyMs: nowMs - hold.startedAtMs,
+  });
 }
 
 const recorded = (state: Exclude<HoldState, "open">, hold: HoldRow): HoldEnd => ({

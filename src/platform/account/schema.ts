@@ -160,6 +160,31 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX conversations_due ON conversations (kept_until_ms);
   `,
+  `
+  -- Work that an upstream accepted for this account; the row also says that the id is this account's.
+  CREATE TABLE jobs (
+    id TEXT PRIMARY KEY,
+    -- Its hold, which lives as long as it runs.
+    call_id TEXT NOT NULL UNIQUE,
+    model TEXT NOT NULL,
+    upstream TEXT NOT NULL,
+    target_model TEXT NOT NULL,
+    region TEXT,
+    -- The rate, and what the operator pays for a million of it.
+    unit TEXT NOT NULL,
+    cost_nano_usd INTEGER NOT NULL,
+    -- The quote that it was held by.
+    least_tokens INTEGER NOT NULL,
+    most_tokens INTEGER NOT NULL,
+    submitted_at_ms INTEGER NOT NULL,
+    deadline_ms INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'completed', 'failed', 'overdue')),
+    tokens INTEGER,
+    charged_nano_usd INTEGER NOT NULL DEFAULT 0
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX jobs_running ON jobs (id) WHERE state = 'running';
+  CREATE INDEX jobs_submitted ON jobs (submitted_at_ms);
+  `,
 ];
 
 const SCHEMA = "schema";

@@ -1,5 +1,5 @@
 /**
- * The alarm's work: end what is due, ship the outbox, prune. Each job stands alone: one that fails keeps no other from
+ * The alarm's work: end what is due, ship the outbox, poll jobs, prune. Each job stands alone: one that fails keeps no other from
  * its turn, and nothing is thrown, since the runtime gives up on an alarm that fails often.
  */
 import type { UsageMessage } from "../../core/hold.ts";
@@ -13,10 +13,12 @@ const PRUNED_PER_ALARM = 500;
 
 export type Send = (message: UsageMessage) => Promise<unknown>;
 
-export async function runAlarm(store: Store, send: Send): Promise<void> {
+/** `poll`: asks upstreams for the jobs that are due, each against a time limit. */
+export async function runAlarm(store: Store, send: Send, poll: () => Promise<void>): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
   await attempt("expire", () => store.write(expireDue));
-  await attempt("ship", () => ship(store, send));
+  // Side by side: neither a slow queue nor a slow upstream keeps the other waiting.
+  await Promise.all([attempt("ship", () => ship(store, send)), attempt("poll", poll)]);
   await attempt("prune", () => store.write((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("rearm", () => {
     const dueMs = store.write((books) => books.nextDueMs());

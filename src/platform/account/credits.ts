@@ -1,0 +1,16 @@
+/** Credits by the operator: each reference counts once, and none takes away what open holds need. */
+import { mayCredit } from "../../core/ledger.ts";
+import type { Credit, CreditOutcome } from "../../core/tenant.ts";
+import type { Books } from "./books.ts";
+
+export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditOutcome {
+  const known = books.ledger.byReference(credit.reference);
+  if (known) {
+    const same = known.amountNanoUsd === credit.amountNanoUsd && known.kind === credit.kind;
+    return { kind: same ? "already_booked" : "reference_conflict", entry: known };
+  }
+  if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
+  const entry = books.ledger.credit(credit, nowMs);
+  books.spending.entered(entry.id);
+  return { kind: "booked", entry };
+}

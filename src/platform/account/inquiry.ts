@@ -1,0 +1,69 @@
+/**
+ * Questions that hold nothing: may this key call this model, at which prices? A quote counts as a request like any
+ * other, so it leaves the row that windows are made of; it costs nothing, takes no slot and makes no usage event.
+ */
+import type { Inquired, Inquiry } from "../../core/inquiry.ts";
+import { submissionRefusal } from "../../core/jobs.ts";
+import { limitRefusal, ratesOf } from "../../core/limits.ts";
+import { tenantPrices } from "../../core/prices.ts";
+import { authenticate, forbid } from "./admission.ts";
+import type { Books } from "./books.ts";
+import { expireDue } from "./endings.ts";
+
+export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired {
+  expireDue(books, nowMs);
+  const found = authenticate(books, inquiry.keyDigest, nowMs);
+  if (!found.ok) return found;
+  const { caller } = found;
+  const forbidden = forbid(caller, inquiry.model);
+  if (forbidden) return { ok: false, refusal: forbidden };
+  const { row, model, unit, purpose } = inquiry;
+  const fixed = tenantPrices(row, books.tenants.account().plan, model);
+  if (unit !== null && !row.free && fixed.prices[unit] === undefined) {
+    return { ok: false, refusal: { kind: "model_not_priced", model } };
+  }
+  const levels = books.levels(caller, nowMs);
+  if (purpose !== "prices") {
+    // A quote takes no slot, so it needs none.
+    const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
+    const refusal =
+      limitRefusal(judged, 0, nowMs) ??
+      (purpose === "submission"
+        ? submissionRefusal(books.jobs.submissions(inquiry.endpoint, nowMs), nowMs)
+        : undefined);
+    if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
+  }
+  if (purpose === "quote") count(books, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
+  return { ok: true, prices: fixed.prices, rates: ratesOf(books.levels(caller, nowMs), nowMs) };
+}
+
+function count(
+  books: Books,
+  inquiry: Inquiry,
+  keyId: Parameters<Books["hold"]>[0]["keyId"],
+  teamId: Parameters<Books["hold"]>[0]["teamId"],
+  priceRule: string,
+  nowMs: number,
+): void {
+  const { callId, endpoint, model, alias, startedAtMs } = inquiry;
+  if (books.holds.find(callId)) return;
+  books.hold({
+    callId,
+    keyId,
+    teamId,
+    endpoint,
+    model,
+    alias,
+    amountNanoUsd: 0,
+    countedTokens: 0,
+    outputCap: undefined,
+    prices: {},
+    priceRule,
+    startedAtMs,
+    admittedAtMs: nowMs,
+    expiresAtMs: nowMs + 60_000,
+  });
+  const hold = books.holds.find(callId);
+  if (!hold) return;
+  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+}

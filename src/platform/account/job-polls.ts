@@ -1,0 +1,103 @@
+/**
+ * Polls of jobs at the upstream, by the alarm and by tenants alike: one at a time for a job, and its answer is everybody's
+ * for two seconds. What a poll comes to is on the books before anybody is told.
+ *
+ * Nothing is held over a poll: the transaction that takes its answer up reads the job anew, so a poll that is cut off by
+ * a restart, or answered twice, changes nothing.
+ */
+import { type Job, type JobAnswer, type JobView, nextPollMs, POLL_SHARED_MS } from "../../core/jobs.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { showJob } from "../../core/video/job-document.ts";
+import { log } from "../log.ts";
+import { type Concluded, concludeJob, NO_SUCH_JOB } from "./job-rules.ts";
+import type { Store } from "./store.ts";
+
+/** Asks an upstream for a job of its own. Never rejects. */
+export type AskUpstream = (job: Job) => Promise<JobAnswer>;
+
+/** Jobs polled by one alarm, and how many of them at once. */
+const POLLED_PER_ALARM = 12;
+const POLLED_AT_ONCE = 4;
+/** Shared answers kept; beyond it those that are too old to share are dropped. */
+const SWEEP_AT = 1_000;
+
+const NO_NEWS: Refusal = { kind: "no_healthy_upstream", retryAfterMs: POLL_SHARED_MS };
+
+interface Shared {
+  readonly sinceMs: number;
+  readonly view: Promise<JobView>;
+  pending: boolean;
+}
+
+export class JobPolls {
+  readonly #store: Store;
+  readonly #ask: AskUpstream;
+  readonly #shared = new Map<string, Shared>();
+
+  constructor(store: Store, ask: AskUpstream) {
+    this.#store = store;
+    this.#ask = ask;
+  }
+
+  /** The job as it is now, or was at most two seconds ago. */
+  view(job: Job): Promise<JobView> {
+    const nowMs = Date.now();
+    const shared = this.#shared.get(job.id);
+    if (shared && (shared.pending || nowMs - shared.sinceMs < POLL_SHARED_MS)) return shared.view;
+    if (this.#shared.size >= SWEEP_AT) this.#sweep(nowMs);
+    // So that the alarm does not ask for what is being asked for.
+    this.#store.write((books) => books.jobs.pollNext(job.id, nextPollMs(job.submittedAtMs, nowMs)));
+    const mine: Shared = { sinceMs: nowMs, view: this.#poll(job), pending: true };
+    this.#shared.set(job.id, mine);
+    const over = () => {
+      mine.pending = false;
+    };
+    mine.view.then(over, over);
+    return mine.view;
+  }
+
+  /** The alarm's part: the jobs that are due. */
+  async pollDue(): Promise<void> {
+    const due = [...(this.#store.write(({ jobs }, nowMs) => jobs.due(nowMs, POLLED_PER_ALARM)) ?? [])];
+    const inTurn = async () => {
+      for (let job = due.shift(); job; job = due.shift()) await this.view(job);
+    };
+    await Promise.all(Array.from({ length: POLLED_AT_ONCE }, inTurn));
+  }
+
+  async #poll(job: Job): Promise<JobView> {
+    const answer = await this.#ask(job);
+    const concluded = this.#store.write((books, nowMs) => concludeJob(books, job.id, answer, nowMs));
+    if (!concluded) return { ok: false, refusal: NO_SUCH_JOB };
+    report(concluded);
+    return viewOf(concluded.job, answer);
+  }
+
+  #sweep(nowMs: number): void {
+    for (const [id, { pending, sinceMs }] of this.#shared) {
+      if (!pending && nowMs - sinceMs >= POLL_SHARED_MS) this.#shared.delete(id);
+    }
+  }
+}
+
+function viewOf(job: Job, answer: JobAnswer): JobView {
+  if (answer.kind === "unknown" && job.state !== "running") return { ok: false, refusal: NO_SUCH_JOB };
+  // A poll that came to nothing says nothing of the job: ask again.
+  if (answer.kind !== "news") return { ok: false, refusal: NO_NEWS };
+  const { tokens, chargedNanoUsd, unit } = job;
+  const charged = job.state === "completed" && tokens !== null ? { tokens, chargedNanoUsd, unit } : null;
+  return { ok: true, document: showJob(answer.news, job.id, charged), region: answer.region };
+}
+
+/** What the operator may have to look into. */
+function report({ job, did, reason }: Concluded): void {
+  if (did !== "expired" && did !== "charged_own_count") return;
+  log({
+    event: did === "expired" ? "job_expired" : "job_usage_unreadable",
+    call: job.callId,
+    job: job.id,
+    upstream: job.upstream,
+    model: job.targetModel,
+    reason,
+  });
+}

@@ -1,0 +1,127 @@
+/**
+ * What happens to a job in the account's books: it begins with the acknowledgement of its submission, and ends by the
+ * first answer of a poll that says so. All in the caller's transaction; said twice, the first word counts. The rules of
+ * when and how are core/jobs.ts.
+ */
+
+import type { KeyDigest } from "../../core/ids.ts";
+import {
+  DEADLINE_SLACK_MS,
+  JOB_KEPT_MS,
+  type Job,
+  type JobAnswer,
+  type NewJob,
+  nextPollMs,
+  stepAfter,
+} from "../../core/jobs.ts";
+import { costOf } from "../../core/prices.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { authenticate } from "./admission.ts";
+import type { Books } from "./books.ts";
+import { expire, release, settle } from "./endings.ts";
+
+/** The status that the tenant's submission got: what its one usage event says. */
+const ACCEPTED = 202;
+
+/** The hold of the call lives on with the job, until some time after the job's deadline. */
+export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: number): void {
+  const hold = books.holds.find(job.callId);
+  if (!hold) throw new Error(`no hold pays for the job of call ${job.callId}`);
+  const known = books.jobs.find(job.id);
+  if (known?.callId === job.callId) return;
+  if (known) {
+    // The service made one job of two submissions: the first one's hold pays for it.
+    release(books, released(job, "job_known", nowMs - hold.startedAtMs), nowMs);
+    return;
+  }
+  const deadlineMs = nowMs + lifeMs;
+  const submission = { model: hold.model, submittedAtMs: hold.admittedAtMs, deadlineMs };
+  books.jobs.insert(job, submission, nextPollMs(nowMs, nowMs));
+  if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS);
+}
+
+/** The account's own job that a key asks for. Somebody else's id and an unknown one are the same here: not in the table. */
+export function findJob(
+  books: Books,
+  digest: KeyDigest,
+  id: string,
+  nowMs: number,
+): { ok: true; job: Job } | { ok: false; refusal: Refusal } {
+  const found = authenticate(books, digest, nowMs);
+  if (!found.ok) return found;
+  const job = books.jobs.find(id);
+  if (!job || job.submittedAtMs <= nowMs - JOB_KEPT_MS) return { ok: false, refusal: NO_SUCH_JOB };
+  return { ok: true, job };
+}
+
+export const NO_SUCH_JOB: Refusal = { kind: "id_not_found", what: "video job" };
+
+/** What was done about a job after a poll, as the operator's log is told it. */
+export interface Concluded {
+  /** As it stands now. */
+  readonly job: Job;
+  readonly did: "nothing" | "charged" | "charged_own_count" | "released" | "expired";
+  readonly reason: string | null;
+}
+
+/** Takes up what a poll came to; undefined where the job is no longer on the books. */
+export function concludeJob(books: Books, id: string, answer: JobAnswer, nowMs: number): Concluded | undefined {
+  const job = books.jobs.find(id);
+  if (!job) return undefined;
+  const done = carryOut(books, job, answer, nowMs);
+  books.jobs.pollNext(id, nextPollMs(job.submittedAtMs, nowMs));
+  return { job: books.jobs.find(id) ?? job, ...done };
+}
+
+function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omit<Concluded, "job"> {
+  const step = stepAfter(job, answer, nowMs);
+  const latencyMs = nowMs - job.submittedAtMs;
+  switch (step.kind) {
+    case "none":
+      return { did: "nothing", reason: null };
+    case "charge": {
+      const { chargedNanoUsd } = settle(
+        books,
+        {
+          callId: job.callId,
+          outcome: "completed",
+          status: ACCEPTED,
+          reading: step.reading,
+          servedBy: servedBy(job),
+          costNanoUsd: costOf(step.reading.usage, { [job.unit]: job.costNanoUsd }),
+          latencyMs,
+          firstByteMs: null,
+        },
+        nowMs,
+      );
+      books.jobs.end(job.id, { state: "completed", tokens: step.tokens, chargedNanoUsd });
+      return { did: step.reading.source === "exact" ? "charged" : "charged_own_count", reason: null };
+    }
+    case "release":
+      release(books, released(job, step.code, latencyMs), nowMs);
+      books.jobs.end(job.id, { state: "failed", tokens: null, chargedNanoUsd: 0 });
+      return { did: "released", reason: step.code };
+    case "expire": {
+      const hold = books.holds.find(job.callId);
+      if (hold?.state === "open") expire(books, hold, step.reason, nowMs, servedBy(job));
+      books.jobs.end(job.id, { state: "overdue", tokens: null, chargedNanoUsd: 0 });
+      return { did: "expired", reason: step.reason };
+    }
+  }
+}
+
+const servedBy = (job: Pick<NewJob, "upstream" | "targetModel" | "region">) => ({
+  upstream: job.upstream,
+  model: job.targetModel,
+  region: job.region,
+});
+
+/** A failed job is never billed, neither here nor upstream (contract, "Errors", rule 5). */
+const released = (job: NewJob, reason: string, latencyMs: number) => ({
+  callId: job.callId,
+  status: ACCEPTED,
+  reason,
+  executed: "no" as const,
+  servedBy: servedBy(job),
+  latencyMs,
+});
