@@ -1,17 +1,12 @@
 /**
- * The demo that a first start makes through the operator's API: the sandbox as upstream, prices, two instances behind
+ * The demo that a first start makes through the operator's API: the sandbox as upstream, prices for all its models, two instances behind
  * the alias `chat`, an account with 10 USD and a key. Made once; whoever changes or deletes a piece of it finds it so
  * after the next start. Only the sandbox's address follows `SANDBOX_PORT`.
  */
+import { DEMO_MODELS } from "./demo-models.ts";
 import type { State } from "./state.ts";
 
 const KEPT_KEY = "demo-key";
-const PRICES_USD: Record<string, { input: [number, number]; output: [number, number] }> = {
-  "llama-7b": { input: [0.2, 0.25], output: [0.2, 0.25] },
-  "llama-70b": { input: [0.8, 1], output: [0.8, 1] },
-  "llama-7b:1042": { input: [0.2, 0.25], output: [0.2, 0.25] },
-  "llama-7b:1043": { input: [0.2, 0.25], output: [0.2, 0.25] },
-};
 const INSTANCES = [1042, 1043];
 
 export interface Demo {
@@ -27,7 +22,7 @@ export async function prepareDemo(gateway: string, adminToken: string, sandbox: 
   await makeModels(admin);
   if (!known) await admin.send("POST", "/accounts", { id: "demo", name: "Demo", balance_usd: 10 });
   await makeRoutes(admin);
-  const made = await admin.send("POST", "/accounts/demo/keys", { name: "demo" });
+  const made = await admin.send("POST", "/accounts/demo/keys", { name: "demo", role: "owner" });
   state.keep(KEPT_KEY, String(made.key));
   return { key: String(made.key) };
 }
@@ -42,18 +37,9 @@ async function followSandbox(admin: Admin, baseUrl: string): Promise<void> {
 }
 
 async function makeModels(admin: Admin): Promise<void> {
-  for (const [model, { input, output }] of Object.entries(PRICES_USD)) {
+  for (const [model, row] of Object.entries(DEMO_MODELS)) {
     const path = `/models/${encodeURIComponent(model)}`;
-    if (await admin.get(path)) continue;
-    await admin.send("PUT", path, {
-      kind: "chat",
-      prices: {
-        input_tokens: { cost_usd: input[0], price_usd: input[1] },
-        output_tokens: { cost_usd: output[0], price_usd: output[1] },
-      },
-      max_output_tokens: 4096,
-      ...(!model.includes(":") && { upstream: "sandbox" }),
-    });
+    if (!(await admin.get(path))) await admin.send("PUT", path, row);
   }
 }
 
@@ -62,7 +48,7 @@ async function makeRoutes(admin: Admin): Promise<void> {
     if (await admin.get(`/instances/${id}`)) continue;
     await admin.send("PUT", `/instances/${id}`, { account: "demo", name: "llama-7b", upstreams: ["sandbox"] });
   }
-  if (await admin.get("/aliases/chat")) return;
+  if (await admin.get("/aliases/chat?account=demo")) return;
   const targets = INSTANCES.map((id, priority) => ({ upstream: "sandbox", model: `llama-7b:${id}`, priority }));
   await admin.send("PUT", "/aliases/chat", { account: "demo", targets });
 }
