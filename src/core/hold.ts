@@ -4,6 +4,7 @@
  * A hold is money and limit room set aside for one call. It ends exactly once: settled (charged), released (nothing was
  * executed or the call failed: costs nothing) or expired (nobody ended it in time). All types here cross RPC as values.
  */
+import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "./ids.ts";
 import type { Owned, OwnedRef } from "./owned.ts";
 import type { ModelRow } from "./prices.ts";
@@ -49,13 +50,18 @@ export interface AdmitRequest {
   readonly job?: boolean;
   /** Ids that the call names: each must be the account's. A conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];
+  /** Set where the call is to be carried out once, however often it is sent. */
+  readonly idempotency?: IdempotencyRef | undefined;
   readonly startedAtMs: number;
 }
 
-/** `owned`: what is known of the ids named, in their order. */
+/**
+ * `owned`: what is known of the ids named, in their order. `earlier`: the call was sent before under its idempotency key;
+ * the refusal is what to say where its answer cannot be rebuilt.
+ */
 export type Admission =
   | { ok: true; hold: Hold; rates: Rates; owned: readonly Owned[] }
-  | { ok: false; refusal: Refusal; rates?: Rates };
+  | { ok: false; refusal: Refusal; rates?: Rates; earlier?: EarlierCall };
 
 /** What the pipeline needs to know of the hold it was given. */
 export interface Hold {

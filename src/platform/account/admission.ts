@@ -4,6 +4,7 @@
  */
 import { decideAdmission } from "../../core/admission.ts";
 import type { Admission, AdmitRequest, Bound, Hold, Permission } from "../../core/hold.ts";
+import { earlierRefusal } from "../../core/idempotency.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { submissionRefusal } from "../../core/jobs.ts";
 import { ratesOf } from "../../core/limits.ts";
@@ -29,6 +30,8 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   if (other) return { ok: false, refusal: anotherModel(other) };
   const known = books.holds.find(request.callId);
   if (known) return admitAgain(books, caller, known, owned, nowMs);
+  const earlier = sentBefore(books, caller, request, nowMs);
+  if (earlier) return earlier;
 
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
@@ -66,6 +69,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
     expiresAtMs: nowMs + ttlMs,
   };
   books.hold(hold);
+  if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
   return { ok: true, hold: toHold(books, hold), rates: ratesOf(levels, nowMs), owned };
 }
 
@@ -144,6 +148,19 @@ export function forbid({ key }: LiveCaller, model: string): Refusal | undefined 
   if (!key.scopes.includes("inference")) return { kind: "scope_missing", scope: "inference" };
   if (!allowsModel(key.models, model)) return { kind: "model_not_allowed", model };
   return undefined;
+}
+
+/** A call whose idempotency key was used before is not held again, and counts against no limit. */
+function sentBefore(
+  books: Books,
+  { key }: LiveCaller,
+  { idempotency }: AdmitRequest,
+  nowMs: number,
+): Admission | undefined {
+  const earlier = idempotency && books.idempotency.find(key.id, idempotency, nowMs);
+  if (!earlier) return undefined;
+  if (earlier === "other_body") return { ok: false, refusal: { kind: "idempotency", why: "other_body" } };
+  return { ok: false, refusal: earlierRefusal(earlier), earlier };
 }
 
 /** The same call asked for twice (its answer was lost): the hold it has. An ended one is not held again. */

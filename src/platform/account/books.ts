@@ -14,6 +14,7 @@ import type { Key, Limits, Team } from "../../core/tenant.ts";
 import { Activities } from "./activity.ts";
 import { DayRequests } from "./day-requests.ts";
 import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./holds.ts";
+import { IdempotencyKeys } from "./idempotency.ts";
 import { Jobs } from "./jobs.ts";
 import { Keys } from "./keys.ts";
 import { Ledger } from "./ledger.ts";
@@ -48,6 +49,7 @@ export class Books {
   readonly outbox: Outbox;
   readonly ownedIds: OwnedIds;
   readonly jobs: Jobs;
+  readonly idempotency: IdempotencyKeys;
   #heldNanoUsd = 0;
   #openHolds = 0;
   /** No open hold is due before this. */
@@ -65,6 +67,7 @@ export class Books {
     this.outbox = new Outbox(sql);
     this.ownedIds = new OwnedIds(sql);
     this.jobs = new Jobs(sql, nowMs);
+    this.idempotency = new IdempotencyKeys(sql);
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
       this.activities.load(hold);
@@ -146,6 +149,7 @@ export class Books {
     if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
     this.ownedIds.prune(nowMs, limit);
     this.jobs.prune(nowMs, limit);
+    this.idempotency.prune(nowMs, limit);
     const gone = Math.max(this.holds.prune(nowMs, limit), this.dayRequests.prune(nowMs, limit));
     const nextMs = this.holds.nextPruneMs();
     this.#nextPruneMs = gone === limit ? nowMs : nextMs && Math.max(nextMs, nowMs) + PRUNE_EVERY_MS;

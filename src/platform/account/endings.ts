@@ -28,7 +28,10 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   const { usage } = settlement.reading;
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   if (hold.state !== "open") {
-    if (hold.state === "expired") books.operatorBook.correctLoss(hold.callId, actualNanoUsd);
+    if (hold.state === "expired") {
+      books.operatorBook.correctLoss(hold.callId, actualNanoUsd);
+      books.idempotency.correct(hold.callId, settlement);
+    }
     return recorded(hold.state, hold);
   }
   const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
@@ -43,6 +46,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   });
   // Our own count knows this turn only, not the conversation before it: the bound stands then.
   if (settlement.reading.source === "exact") books.ownedIds.settled(hold.callId, countedTokens(usage));
+  books.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
   if (overrunNanoUsd > 0) books.operatorBook.overrun(hold.callId, overrunNanoUsd, nowMs);
   books.outbox.add({
     ...eventOf(books, hold, nowMs),
@@ -71,11 +75,16 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
   if (!hold) return UNKNOWN;
   const notExecuted = released.executed === "no";
   if (hold.state !== "open") {
-    if (hold.state === "expired" && notExecuted) books.operatorBook.correctLoss(hold.callId, 0);
+    if (hold.state === "expired" && notExecuted) {
+      books.operatorBook.correctLoss(hold.callId, 0);
+      books.idempotency.correct(hold.callId, "not_executed");
+    }
     return recorded(hold.state, hold);
   }
   const lossNanoUsd = notExecuted ? 0 : hold.amountNanoUsd;
   if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
+  if (notExecuted) books.idempotency.free(hold.callId);
+  else books.idempotency.lost(hold.callId, released.status);
   books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
   books.outbox.add({
     ...eventOf(books, hold, nowMs),
@@ -115,6 +124,7 @@ export function expire(books: Books, hold: HoldRow, reason: string, nowMs: numbe
   const { callId, amountNanoUsd, countedTokens } = hold;
   books.end(hold, { state: "expired", chargedNanoUsd: 0, countedTokens, endedAtMs: nowMs, entryId: null });
   books.operatorBook.loss(callId, amountNanoUsd, nowMs);
+  books.idempotency.lost(callId, 0);
   books.outbox.add({
     ...eventOf(books, hold, nowMs),
     upstream: servedBy?.upstream ?? null,

@@ -185,6 +185,23 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX jobs_running ON jobs (id) WHERE state = 'running';
   CREATE INDEX jobs_submitted ON jobs (submitted_at_ms);
   `,
+  `
+  -- Idempotency keys of the last 24 h: HMACs of key and body, the call that was carried out, how it ended. No body.
+  CREATE TABLE idempotency (
+    key_id TEXT NOT NULL,
+    key_hmac TEXT NOT NULL,
+    body_hmac TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('running', 'completed', 'unknown')),
+    -- HTTP status that the first client got; 0 while it runs.
+    status INTEGER NOT NULL,
+    kept_until_ms INTEGER NOT NULL,
+    PRIMARY KEY (key_id, key_hmac)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX idempotency_call ON idempotency (call_id);
+  CREATE INDEX idempotency_due ON idempotency (kept_until_ms);
+  CREATE INDEX idempotency_running ON idempotency (call_id) WHERE state = 'running';
+  `,
 ];
 
 const SCHEMA = "schema";
