@@ -1,6 +1,7 @@
 /**
  * Reading bodies within bounds: a client's within its size, an upstream's within its size and against the clock.
  */
+import { LARGE_BYTES } from "../core/body-room.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
 type Answered = UpstreamAnswer & { kind: "answer" };
@@ -86,23 +87,47 @@ export async function readUpstream(
   }
 }
 
-/** The whole body, never more than `maxBytes` of it, whatever its length claims to be. */
-export async function readBody(request: Request, maxBytes: number): Promise<Uint8Array | "too_large" | "broken"> {
-  const claimed = Number(request.headers.get("content-length") ?? 0);
-  if (claimed > maxBytes) return "too_large";
+/** Whether there is room for so many bytes; asked before a body over `LARGE_BYTES` is held. */
+export type RoomFor = (bytes: number) => Promise<boolean>;
+
+/** What a body of unknown length is given at first. */
+const FIRST_BYTES = 16 * 1024;
+
+/**
+ * The whole body, never more than `maxBytes` of it, whatever its length claims to be. It stands in memory once: a body
+ * that names its length has room for just that, one that does not has room for all it may come to as soon as it is large.
+ */
+export async function readBody(
+  request: Request,
+  maxBytes: number,
+  roomFor: RoomFor,
+): Promise<Uint8Array | "too_large" | "broken" | "busy"> {
+  const length = request.headers.get("content-length");
+  const claimed = length === null ? null : Number(length);
+  if (claimed !== null && claimed > maxBytes) return "too_large";
   if (!request.body) return new Uint8Array();
-  const chunks: Uint8Array[] = [];
-  let length = 0;
+  if (!(await roomFor(claimed ?? 0))) return "busy";
+  let whole = new Uint8Array(claimed ?? FIRST_BYTES);
+  let filled = 0;
   try {
     for await (const chunk of request.body as ReadableStream<Uint8Array>) {
-      length += chunk.byteLength;
-      if (length > maxBytes) return "too_large";
-      chunks.push(chunk);
+      const needed = filled + chunk.byteLength;
+      if (needed > maxBytes) return "too_large";
+      if (needed > whole.length) {
+        if (claimed !== null) return "broken";
+        const larger = needed > LARGE_BYTES ? maxBytes : Math.min(LARGE_BYTES, Math.max(needed, 2 * whole.length));
+        if (!(await roomFor(larger))) return "busy";
+        const grown = new Uint8Array(larger);
+        grown.set(whole.subarray(0, filled));
+        whole = grown;
+      }
+      whole.set(chunk, filled);
+      filled = needed;
     }
   } catch {
     return "broken";
   }
-  return join(chunks, length);
+  return whole.subarray(0, filled);
 }
 
 /** One array of all chunks. */

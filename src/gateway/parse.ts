@@ -6,26 +6,28 @@ import type { Endpoint, ParsedCall } from "../core/endpoints/endpoint.ts";
 import { parseJson } from "../core/json.ts";
 import { boundaryOf, parseForm } from "../core/multipart.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { readBody } from "./body.ts";
+import { type RoomFor, readBody } from "./body.ts";
+import { BUSY } from "./body-gate.ts";
 
 type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
 
 const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
-/** `params`: what the path names. */
+/** `params`: what the path names. `roomFor`: whether a large body may be held. */
 export async function parse(
   request: Request,
   endpoint: Endpoint,
   params: Readonly<Record<string, string>>,
+  roomFor: RoomFor,
 ): Promise<ParsedCall> {
-  const read = await readRaw(request, endpoint.body);
+  const read = await readRaw(request, endpoint.body, roomFor);
   if (!read.ok) return read;
   const { pathname, search } = new URL(request.url);
   return endpoint.parse({ askedPath: pathname + search, params, body: read.body });
 }
 
-async function readRaw(request: Request, rule: Endpoint["body"]): Promise<ReadBody> {
+async function readRaw(request: Request, rule: Endpoint["body"], roomFor: RoomFor): Promise<ReadBody> {
   if (rule.kind === "none") return { ok: true, body: { kind: "none" } };
   const contentType = request.headers.get("content-type");
   const boundary = boundaryOf(contentType);
@@ -35,7 +37,8 @@ async function readRaw(request: Request, rule: Endpoint["body"]): Promise<ReadBo
   if (rule.kind === "form" && (!isType(contentType, "multipart/form-data") || !boundary)) {
     return refused({ kind: "wrong_content_type", expected: "multipart/form-data; boundary=..." });
   }
-  const bytes = await readBody(request, rule.maxBytes);
+  const bytes = await readBody(request, rule.maxBytes, roomFor);
+  if (bytes === "busy") return refused(BUSY);
   if (bytes === "too_large") return refused({ kind: "too_large", limitBytes: rule.maxBytes });
   if (bytes === "broken") return malformed("The request body ended early.");
   return take(rule.kind, bytes, contentType, boundary ?? "");

@@ -2,6 +2,7 @@
  * What the pipeline needs from outside, as interfaces. The platform implements them on Cloudflare, tests in memory.
  * Nothing here knows of KV, D1, queues or Durable Objects.
  */
+import type { BodyRoom } from "../core/body-room.ts";
 import type { Health } from "../core/health.ts";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
@@ -12,6 +13,8 @@ export interface Ports {
   readonly directory: Directory;
   readonly secrets: Secrets;
   readonly upstreams: Upstreams;
+  /** Of this isolate: what large bodies it holds. */
+  readonly bodies: BodyRoom;
   /** The account object with this number; the number comes from an authenticated key only. */
   account(number: AccountNumber): AccountPort;
   /** Unix time, ms. */

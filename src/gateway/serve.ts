@@ -13,6 +13,7 @@ import { type Applicant, admit, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import type { Served } from "./attempt.ts";
 import { authenticate } from "./authenticate.ts";
+import { BodyPlace } from "./body-gate.ts";
 import { logRefused } from "./call-log.ts";
 import { type Forwarded, forward } from "./forward.ts";
 import { Lifetime } from "./lifetime.ts";
@@ -33,6 +34,22 @@ export async function serve(
   params: Readonly<Record<string, string>>,
   ports: Ports,
 ): Promise<Response> {
+  const place = new BodyPlace(request.signal, ports);
+  try {
+    return await serveHeld(request, endpoint, params, place, ports);
+  } finally {
+    place.leave();
+  }
+}
+
+/** `place`: where its body is held, until this has answered or as long as it says. */
+async function serveHeld(
+  request: Request,
+  endpoint: Endpoint,
+  params: Readonly<Record<string, string>>,
+  place: BodyPlace,
+  ports: Ports,
+): Promise<Response> {
   const callId = ports.newCallId();
   const startedAtMs = ports.now();
 
@@ -44,7 +61,7 @@ export async function serve(
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
 
-  const parsed = await parse(request, endpoint, params);
+  const parsed = await parse(request, endpoint, params, place.roomFor(caller.account));
   if (!parsed.ok) return no(parsed.refusal);
   const { call } = parsed;
   if (endpoint.free) return serveFree({ call, endpoint, caller, callId }, request.signal, ports);
@@ -67,6 +84,7 @@ export async function serve(
   const work = run(admitted, rates, request.signal, ports);
   // Before the upstream is called: without it a client that leaves early tears down catch and finally too.
   ports.waitUntil(work.ended);
+  place.keepUntil(work.ended);
   return work.response;
 }
 

@@ -1,4 +1,5 @@
 /** Cloudflare behind the pipeline's ports: KV, D1 and the account objects for one request. */
+import { BodyRoom } from "../core/body-room.ts";
 import { Health } from "../core/health.ts";
 import { asId, type CallId } from "../core/ids.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
@@ -12,6 +13,7 @@ import { upstreamsWith } from "./upstream.ts";
 /** Lives as long as the isolate, as a cache does. */
 const edge: EdgeState = newEdgeState();
 const health = new Health();
+const bodies = new BodyRoom();
 
 /** The pipeline's ports, and what only this side of them has. */
 export interface PlatformPorts extends Ports {
@@ -41,6 +43,7 @@ export function openPorts(
     ),
     secrets,
     upstreams: upstreamsWith(secrets, health),
+    bodies,
     account: (number): AccountPort => account(number),
     now,
     random: () => Math.random(),

@@ -3,6 +3,7 @@
  * upstreams that answer by script, and a record of every word that was said to either.
  */
 import { createHmac } from "node:crypto";
+import { BodyRoom } from "../../src/core/body-room.ts";
 import { Health } from "../../src/core/health.ts";
 import type { Admission, AdmitRequest, HoldEnd, Release, Settlement } from "../../src/core/hold.ts";
 import {
@@ -89,6 +90,7 @@ export interface FakeOptions {
   readonly settle?: (settlement: Settlement) => Promise<HoldEnd>;
   readonly renew?: () => Promise<boolean>;
   readonly recordingMs?: Ports["recordingMs"];
+  readonly bodies?: BodyRoom;
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -136,6 +138,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       },
       scrub: (message) => message.replaceAll("u.test", "[removed]"),
     },
+    bodies: options.bodies ?? new BodyRoom(),
     account: () => ({
       admit: async (request) => {
         admitted.push(request);

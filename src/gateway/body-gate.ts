@@ -1,0 +1,69 @@
+/**
+ * One call's place among the large bodies of its isolate (`core/body-room.ts`): taken when its body turns out to be
+ * large, kept until the call has ended. A small body takes none.
+ */
+import { type BodyRoom, LARGE_BYTES, LONGEST_WAIT_MS, type Place } from "../core/body-room.ts";
+import type { Refusal } from "../core/refusal.ts";
+import type { RoomFor } from "./body.ts";
+import type { Ports } from "./ports.ts";
+
+/** How often one who waits asks, and one who is inside says so, ms. */
+const ASK_EVERY_MS = 20;
+const STAY_EVERY_MS = 2_000;
+
+/** What a caller is told whose turn did not come. */
+export const BUSY: Refusal = { kind: "busy", retryAfterMs: LONGEST_WAIT_MS };
+
+export class BodyPlace {
+  readonly #room: BodyRoom;
+  readonly #now: () => number;
+  readonly #gone: AbortSignal;
+  #until: Promise<unknown> = Promise.resolve();
+  #leave: (() => void) | null = null;
+
+  /** `gone`: aborts when the client leaves; nobody waits for it then. */
+  constructor(gone: AbortSignal, ports: Pick<Ports, "bodies" | "now">) {
+    this.#gone = gone;
+    this.#room = ports.bodies;
+    this.#now = () => ports.now();
+  }
+
+  /** For the body of a call of this account: false where there was no room in time. Room is taken once. */
+  roomFor(account: string): RoomFor {
+    return async (bytes) => bytes <= LARGE_BYTES || this.#take(account, bytes);
+  }
+
+  async #take(account: string, bytes: number): Promise<boolean> {
+    const place = this.#room.queue(account, bytes, this.#now());
+    let answer = this.#room.ask(place, this.#now());
+    while (answer === "wait" && !this.#gone.aborted) {
+      await new Promise((resume) => setTimeout(resume, ASK_EVERY_MS));
+      answer = this.#room.ask(place, this.#now());
+    }
+    if (answer !== "inside") {
+      this.#room.leave(place);
+      return false;
+    }
+    this.#hold(place);
+    return true;
+  }
+
+  #hold(place: Place): void {
+    const staying = setInterval(() => this.#room.stay(place, this.#now()), STAY_EVERY_MS);
+    this.#leave = () => {
+      clearInterval(staying);
+      this.#room.leave(place);
+    };
+  }
+
+  /** The body is held until this has settled. */
+  keepUntil(ended: Promise<unknown>): void {
+    this.#until = ended;
+  }
+
+  /** Gives the place back, at once or when what it is kept for has settled. */
+  leave(): void {
+    const leave = this.#leave;
+    if (leave) void this.#until.then(leave, leave);
+  }
+}
