@@ -28,21 +28,60 @@ export interface Passage {
   finish(): Promise<boolean>;
   /** Ends the client's side. */
   close(whole: boolean): Promise<Outcome>;
+  /** Set where bytes may pass before they are read. */
+  readonly unread: UnreadPassage | null;
 }
 
-type Writer = WritableStreamDefaultWriter<Uint8Array>;
+/** The other way to pass: by a pipe of the runtime's, while what passed is read behind it. */
+export interface UnreadPassage {
+  /** Everything that makes the answer whole has been read. */
+  readonly complete: boolean;
+  /** Hands the client's side to a pipe, until `takeBack`. */
+  lend(): WritableStream<Uint8Array>;
+  takeBack(): void;
+  /** Reads what a pipe passes; false when it shows that the answer is broken. */
+  read(chunk: Uint8Array): boolean;
+  /** The client has taken everything that was read. */
+  taken(): void;
+}
+
+type ClientSide = WritableStream<Uint8Array>;
 
 /** An abort drops what was taken and is not yet sent, here and in the client: so long its last event has to be read. */
 const LAST_WORDS_MS = 50;
 
 /** Writes to a client for as long as it is there. */
 class Outlet {
-  readonly #writer: Writer;
+  readonly #side: ClientSide;
   readonly #client: Client;
+  #writer: WritableStreamDefaultWriter<Uint8Array>;
+  #lent = false;
 
-  constructor(writer: Writer, client: Client) {
-    this.#writer = writer;
+  constructor(side: ClientSide, client: Client) {
+    this.#side = side;
     this.#client = client;
+    this.#writer = this.#hold();
+  }
+
+  lend(): ClientSide {
+    this.#lent = true;
+    this.#writer.releaseLock();
+    return this.#side;
+  }
+
+  takeBack(): void {
+    if (!this.#lent) return;
+    this.#lent = false;
+    this.#writer = this.#hold();
+  }
+
+  #hold(): WritableStreamDefaultWriter<Uint8Array> {
+    const writer = this.#side.getWriter();
+    // Rejects when the client lets go of the body; the next write says the same, but it may be long in coming.
+    writer.closed.catch(() => {
+      if (!this.#lent && writer === this.#writer) this.#client.leave();
+    });
+    return writer;
   }
 
   /** Waits until the client has taken it: a slow reader slows the upstream down, and nothing piles up here. */
@@ -76,7 +115,7 @@ class Outlet {
 const encoder = new TextEncoder();
 
 /** Server-sent events. `record`: records the id that an event hands out, before that event passes. */
-export class EventPassage implements Passage {
+export class EventPassage implements Passage, UnreadPassage {
   readonly #reader: EventReader;
   readonly #outlet: Outlet;
   readonly #shape: ErrorShape;
@@ -89,13 +128,13 @@ export class EventPassage implements Passage {
 
   constructor(
     reader: EventReader,
-    writer: Writer,
+    side: ClientSide,
     client: Client,
     shape: ErrorShape,
     record: (id: string) => Promise<void>,
   ) {
     this.#reader = reader;
-    this.#outlet = new Outlet(writer, client);
+    this.#outlet = new Outlet(side, client);
     this.#shape = shape;
     this.#record = record;
   }
@@ -120,6 +159,31 @@ export class EventPassage implements Passage {
     if (!wholeEvents || untouched) await this.#writeAll([chunk]);
     else await this.#writeAll(kept);
     return true;
+  }
+
+  /** An event that must be whole before it passes cannot pass unread. */
+  get unread(): UnreadPassage | null {
+    return this.#reader.wholeEvents ? null : this;
+  }
+
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  lend(): ClientSide {
+    return this.#outlet.lend();
+  }
+
+  takeBack(): void {
+    this.#outlet.takeBack();
+  }
+
+  read(chunk: Uint8Array): boolean {
+    return this.#splitter.push(chunk).every((event) => this.#judge(event) !== "broken") && !this.#splitter.overlong;
+  }
+
+  taken(): void {
+    this.delivered = this.#complete;
   }
 
   /** Its last blank line may be missing. */
@@ -173,10 +237,11 @@ export class BytesPassage implements Passage {
   readonly #client: Client;
   /** Only the end of the body tells that all of it was there. */
   readonly delivered = false;
+  readonly unread = null;
 
-  constructor(reader: BytesReader, writer: Writer, client: Client) {
+  constructor(reader: BytesReader, side: ClientSide, client: Client) {
     this.#reader = reader;
-    this.#outlet = new Outlet(writer, client);
+    this.#outlet = new Outlet(side, client);
     this.#client = client;
   }
 

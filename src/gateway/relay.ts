@@ -4,9 +4,14 @@
  * Promises: what is read reaches the client before the next is read; a stream that is cut, stalled or garbled ends in an
  * aborted body, never as if it were whole; `ended` resolves once, whatever happens. How events and plain bytes pass is
  * `passage.ts`'s business.
+ *
+ * Each read and each write of a loop enters the isolate anew, which is most of what a frame costs. Where nothing has to be
+ * taken out, the runtime's own pipe carries the stream once it has begun as events do, and it is read behind the pipe
+ * (`pass-unread.ts`): the same promises, but that an event that breaks a stream is noticed a moment after it passed.
  */
 import type { Outcome } from "../core/hold.ts";
 import { Watchdog } from "./body.ts";
+import { isEventSized, passUnread } from "./pass-unread.ts";
 import type { Client, Passage } from "./passage.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
@@ -23,29 +28,27 @@ export interface RelayEnd {
   readonly firstByteAtMs: number | null;
 }
 
-/** `passageTo`: makes the way to a client from its writer. */
+/** `passageTo`: makes the way to a client from its side of the stream. */
 export function relay(
   answer: UpstreamAnswer & { kind: "answer" },
-  passageTo: (writer: WritableStreamDefaultWriter<Uint8Array>) => Passage,
+  passageTo: (side: WritableStream<Uint8Array>) => Passage,
   client: Client,
   signal: AbortSignal,
   ports: Ports,
 ): Relay {
   const { readable, writable } = newPipe();
-  const writer = writable.getWriter();
-  // Rejects when the client lets go of the body; the next write says the same, but it may be long in coming.
-  writer.closed.catch(() => client.leave());
   const ended = Promise.withResolvers<RelayEnd>();
-  const closed = pump(answer, passageTo(writer), signal, ended.resolve, ports);
+  const closed = pump(answer, passageTo(writable), client, signal, ended.resolve, ports);
   return { body: readable, ended: ended.promise, closed };
 }
+
+const Native = (globalThis as { IdentityTransformStream?: new () => Pipe }).IdentityTransformStream;
 
 /**
  * A write ends when its bytes were taken, and the readable end keeps the request's context alive to the last byte.
  * Cloudflare's own pipe does that at a fifth of the cost of the standard one.
  */
 function newPipe(): Pipe {
-  const Native = (globalThis as { IdentityTransformStream?: new () => Pipe }).IdentityTransformStream;
   if (Native) return new Native();
   return new TransformStream<Uint8Array, Uint8Array>(undefined, { highWaterMark: 0 }, { highWaterMark: 0 });
 }
@@ -57,12 +60,15 @@ interface Pipe {
 async function pump(
   answer: UpstreamAnswer & { kind: "answer" },
   passage: Passage,
+  client: Client,
   signal: AbortSignal,
   end: (end: RelayEnd) => void,
   ports: Ports,
 ): Promise<void> {
-  const source = (answer.response.body as ReadableStream<Uint8Array>).getReader();
-  const cancel = () => void source.cancel().catch(() => undefined);
+  const body = answer.response.body as ReadableStream<Uint8Array>;
+  const source = body.getReader();
+  let letGo = (): void => void source.cancel().catch(() => undefined);
+  const cancel = () => letGo();
   let cancelled = false;
   const watchdog = new Watchdog(answer, ports, () => {
     cancelled = true;
@@ -70,6 +76,7 @@ async function pump(
   });
   signal.addEventListener("abort", cancel);
   let firstByteAtMs: number | null = null;
+  const delivered = () => end({ outcome: "completed", firstByteAtMs });
   let sound = true;
   try {
     while (sound) {
@@ -79,7 +86,14 @@ async function pump(
       watchdog.fed();
       firstByteAtMs ??= ports.now();
       sound = await passage.take(value);
-      if (passage.delivered) end({ outcome: "completed", firstByteAtMs });
+      if (passage.delivered) delivered();
+      else if (sound && Native && passage.unread && isEventSized(value) && !signal.aborted && !cancelled) {
+        source.releaseLock();
+        const unread = passUnread(body, passage.unread, client, watchdog, delivered, ports);
+        letGo = unread.cancel;
+        sound = await unread.ended;
+        break;
+      }
     }
   } catch {
     sound = false;

@@ -1,6 +1,7 @@
 /** Streams whose caller asked for usage pass on the runtime's own pipe and keep every promise of those that do not. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
+import { chatPost, RawClient } from "../support/raw-client.ts";
 import type { Tenant } from "../support/tenant.ts";
 import { chunk, DONE, type Exchange, event, ScriptedUpstream, usageChunk } from "../support/upstream.ts";
 import { world } from "../support/world.ts";
@@ -31,9 +32,16 @@ async function modelOf(owner: Tenant): Promise<string> {
 const word = (index: number) => chunk({ content: `word-${index} ` }, { usage: null });
 const decoder = new TextDecoder();
 
+const bodyOf = (asked: string) => ({
+  model: asked,
+  messages: [{ role: "user", content: "Hi" }],
+  stream: true,
+  max_tokens: 500,
+  stream_options: { include_usage: true },
+});
+
 async function ask(init: RequestInit = {}, owner = tenant, asked = model) {
-  const body = { model: asked, messages: [{ role: "user", content: "Hi" }], stream: true, max_tokens: 500 };
-  const response = await owner.post({ ...body, stream_options: { include_usage: true } }, init);
+  const response = await owner.post(bodyOf(asked), init);
   const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   let text = "";
   const readUntil = async (awaited: string) => {
@@ -112,15 +120,44 @@ describe("a stream that breaks ends with an error event and an aborted body, and
 });
 
 describe("a client that leaves", () => {
-  test("the upstream is closed within a second, and what was delivered is charged, once", async () => {
+  test("by a reset, while the upstream is silent: it is closed within a second, and what was delivered is charged", async () => {
     const before = await charges();
-    let exchange: Exchange | undefined;
+    const reached = Promise.withResolvers<Exchange>();
+    script = async (exchange) => {
+      exchange.begin();
+      for (let index = 0; index < 6; index++) {
+        await exchange.send(word(index));
+        await sleep(20);
+      }
+      reached.resolve(exchange);
+    };
+    const client = new RawClient(operator.url, chatPost(tenant.key, bodyOf(model)));
+    await client.until("word-5");
+    const exchange = await reached.promise;
+    const leftAt = Date.now();
+    client.reset();
+    expect((await exchange.closedEarly) - leftAt).toBeLessThan(1_000);
+    await eventually("the charge", async () => (await charges()) === before + 1);
+    expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0 });
+  });
+
+  test("while frames come: the upstream is closed within a second, and what was delivered is charged", async () => {
+    const before = await charges();
     const leaving = new AbortController();
-    await begin((current) => (exchange = current), { signal: leaving.signal });
+    const closed = Promise.withResolvers<number>();
+    await begin(
+      async (exchange) => {
+        exchange.closedEarly.then(closed.resolve);
+        for (let index = 4; index < 200; index++) {
+          await Promise.race([exchange.send(word(index)), closed.promise]);
+          await sleep(20);
+        }
+      },
+      { signal: leaving.signal },
+    );
     const leftAt = Date.now();
     leaving.abort();
-    await eventually("the exchange", () => exchange);
-    expect(((await exchange?.closedEarly) ?? 0) - leftAt).toBeLessThan(1_000);
+    expect((await closed.promise) - leftAt).toBeLessThan(1_000);
     await eventually("the charge", async () => (await charges()) === before + 1);
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0 });
   });

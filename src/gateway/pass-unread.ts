@@ -1,0 +1,109 @@
+/**
+ * A stream of events on the runtime's own pipe, read behind it: one branch of a tee is piped to the client, the other is
+ * read in large pieces every now and then. A frame then costs a third more than a bare body instead of five times that.
+ *
+ * Promises: the client's branch goes at the client's pace; a broken stream is noticed within `READ_EVERY_MS`, and its pipe
+ * is stopped then; a whole one is told as soon as that. Memory: what the reader is behind the pipe waits in the tee, at
+ * most `READ_EVERY_MS` of it. A reader that is not behind pulls by itself, so a client that does not take what comes has
+ * that much waiting for it; which of the two it is cannot be seen from here. So a stream that grows faster than text can
+ * is broken off (`MOST_BYTES`). One that is that large from its first piece on does not come here at all.
+ */
+import type { Watchdog } from "./body.ts";
+import type { Client, UnreadPassage } from "./passage.ts";
+import type { Ports } from "./ports.ts";
+
+/** A settlement is due 500 ms after the last byte. */
+const READ_EVERY_MS = 300;
+/** After its last event, so long its client has to take it before the call is told as delivered. */
+const TAKEN_WITHIN_MS = 100;
+const PIECE_BYTES = 64 * 1024;
+/** Text comes in events smaller than this. */
+const EVENT_BYTES = 16 * 1024;
+/** What a stream may have come to: so much, and so much more for each millisecond. */
+const MOST_BYTES = 16 * 1024 * 1024;
+const MOST_BYTES_PER_MS = 256;
+
+/** Whether a stream that begins with this piece may pass unread. */
+export const isEventSized = (piece: Uint8Array): boolean => piece.byteLength <= EVENT_BYTES;
+
+export interface Unread {
+  /** Whether the answer was sound as far as it came; the client's side is the passage's again. */
+  readonly ended: Promise<boolean>;
+  /** Lets the upstream and the pipe go. */
+  cancel(): void;
+}
+
+/** `delivered`: called once, when the last event was read and its client had the time to take it. */
+export function passUnread(
+  body: ReadableStream<Uint8Array>,
+  passage: UnreadPassage,
+  client: Client,
+  watchdog: Watchdog,
+  delivered: () => void,
+  ports: Pick<Ports, "now">,
+): Unread {
+  const [toClient, toReader] = body.tee();
+  const stop = new AbortController();
+  const options = { preventClose: true, preventAbort: true, signal: stop.signal };
+  const piped = toClient.pipeTo(passage.lend(), options).then(
+    () => true,
+    // The client left, the upstream broke off, or the pipe was stopped. The first is learned from the client's side.
+    () => false,
+  );
+  let severed = false;
+  const returned = piped.then((whole) => {
+    severed = !whole;
+    passage.takeBack();
+  });
+  const reader = toReader.getReader({ mode: "byob" });
+  const cancel = () => {
+    stop.abort();
+    void reader.cancel().catch(() => undefined);
+  };
+  const read = async (): Promise<boolean> => {
+    const startedAtMs = ports.now();
+    let piece = new Uint8Array(PIECE_BYTES);
+    let bytes = 0;
+    let told = false;
+    for (;;) {
+      watchdog.waiting(ports.now());
+      const { done, value } = await reader.read(piece);
+      if (done) return true;
+      watchdog.fed();
+      if (!passage.read(value)) return false;
+      // Only for a client that left, and whose account wants the exact usage, is a stream read without its pipe.
+      if (severed && !client.gone) return false;
+      bytes += value.byteLength;
+      if (bytes > MOST_BYTES + (ports.now() - startedAtMs) * MOST_BYTES_PER_MS) return false;
+      if (passage.complete && !told) {
+        told = true;
+        void pauseUnless(returned, TAKEN_WITHIN_MS).then(() => {
+          if (client.gone) return;
+          passage.taken();
+          delivered();
+        });
+      }
+      const behind = value.byteLength === PIECE_BYTES;
+      piece = new Uint8Array(value.buffer);
+      if (!behind) await pauseUnless(returned, READ_EVERY_MS);
+    }
+  };
+  const ended = async (): Promise<boolean> => {
+    const sound = await read().catch(() => false);
+    if (!sound) cancel();
+    await returned;
+    // Whatever ended the pipe early, what was read is not what the client has.
+    if (severed) return false;
+    passage.taken();
+    return sound;
+  };
+  return { ended: ended(), cancel };
+}
+
+/** Waits so long, or until the pipe has ended. */
+async function pauseUnless(ended: Promise<void>, ms: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([ended, promise]);
+  clearTimeout(timer);
+}
