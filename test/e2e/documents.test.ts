@@ -9,7 +9,7 @@ const { operator } = world();
 test.each(["/openapi.json", "/admin/openapi.json"])("%s is a valid OpenAPI 3.1 document", async (path) => {
   const response = await fetch(`${operator.url}${path}`, { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } });
   expect(response.status).toBe(200);
-  const outcome = await new Validator().validate((await response.json()) as object);
+  const outcome = await new Validator().validate((await response.json()) as Record<string, unknown>);
   expect(outcome.errors ?? []).toEqual([]);
   expect(outcome.valid).toBe(true);
 });
