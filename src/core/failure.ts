@@ -33,7 +33,7 @@ export interface Verdict {
 const NOT_EXECUTED: ReadonlySet<number> = new Set([503, 429, 521, 523, 525, 526, 530]);
 /** The edge in front lost sight of a request it had passed on. */
 const AMBIGUOUS: ReadonlySet<number> = new Set([520, 522, 524]);
-const OPERATORS: ReadonlySet<number> = new Set([401, 402, 403]);
+export const OPERATORS: ReadonlySet<number> = new Set([401, 402, 403]);
 /** The upstream judged the request itself. */
 const REFUSED_REQUEST: ReadonlySet<number> = new Set([400, 404, 413, 422]);
 /** Silence of the origin, as the origin or the edge says it. */
@@ -62,6 +62,15 @@ export function judge(failure: Failure, retry: RetryClass, retryOn: readonly num
   if (OPERATORS.has(status)) return { executed: "no", next: false, operators: true, against: null };
   if (REFUSED_REQUEST.has(status)) return { executed: "no", next: false, operators: false, against: null };
   return { ...ambiguous, next: safe && retryOn.includes(status), against: null };
+}
+
+/**
+ * The verdict where the video service said more than a status. One of its codes is its definite word: nothing was made,
+ * and the target is well. A 429 is for all tenants together: it fails the submission that met it and no other.
+ */
+export function judgeVideo(verdict: Verdict, failure: Failure, coded: boolean): Verdict {
+  if (coded) return { ...verdict, executed: "no", against: null };
+  return failure.kind === "status" && failure.status === 429 ? { ...verdict, against: null } : verdict;
 }
 
 /** Statuses whose sanitised words pass to the caller. On the owner's own instance its 402 and 404 pass too. */

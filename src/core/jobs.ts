@@ -20,6 +20,8 @@ export const SUBMISSIONS = { allowed: 10, spanMs: 60_000 } as const;
 export const POLL_SHARED_MS = 2_000;
 /** A poll without an answer by then has come to nothing, ms. */
 export const POLL_TIMEOUT_MS = 10_000;
+/** A tenant's poll waits no longer than this for the upstream, ms: less than the pipeline waits for the object. */
+export const VIEW_PATIENCE_MS = 4_000;
 /** A job's hold outlives its deadline by this much, so that the job's own end comes first, ms. */
 export const DEADLINE_SLACK_MS = 600_000;
 /** How long after its submission a tenant can ask for a job, ms. */

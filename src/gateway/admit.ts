@@ -4,6 +4,7 @@
  */
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
 import type { Admission, AdmitRequest } from "../core/hold.ts";
+import type { IdempotencyRef } from "../core/idempotency.ts";
 import type { CallId } from "../core/ids.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import { utf8Bytes } from "../core/meters/tokens.ts";
@@ -20,6 +21,8 @@ export interface Applicant {
   readonly measured: Measured;
   readonly callId: CallId;
   readonly startedAtMs: number;
+  /** Set where the call is to be carried out once, however often it is sent. */
+  readonly idempotency?: IdempotencyRef | undefined;
 }
 
 /** An object that cannot be asked lets no money through. */
@@ -61,12 +64,13 @@ async function giveBack({ caller, callId, startedAtMs }: Applicant, asked: Promi
 }
 
 /** A model's name is sent as the target has it: the longest one counts. */
-export function measure(call: Call, route: Route, recordingMs: number | null): Measured {
+export function measure(call: Call, route: Route, known: Omit<Measured, "sentBytes">): Measured {
   const modelBytes = Math.max(...route.targets.map((target) => utf8Bytes(target.model)));
-  return { sentBytes: call.payload.countedBytes + modelBytes, recordingMs };
+  return { sentBytes: call.payload.countedBytes + modelBytes, ...known };
 }
 
-function requestOf({ call, endpoint, caller, route, measured, callId, startedAtMs }: Applicant): AdmitRequest {
+function requestOf(applicant: Applicant): AdmitRequest {
+  const { call, endpoint, caller, route, measured, callId, startedAtMs, idempotency } = applicant;
   return {
     callId,
     keyDigest: caller.digest,
@@ -76,6 +80,8 @@ function requestOf({ call, endpoint, caller, route, measured, callId, startedAtM
     row: route.row,
     bound: call.bound(route.row, measured),
     owned: call.owned,
+    job: endpoint.manner === "job",
+    idempotency,
     startedAtMs,
   };
 }

@@ -92,9 +92,11 @@ export async function attempt(
   if (answer.kind !== "answer") return failed({ kind: answer.kind });
   const { response } = answer;
   if (!response.ok) {
-    const failure: Failure = { kind: "status", status: response.status, retryAfterMs: retryAfter(response.headers) };
+    const retryAfterMs = retryAfter(response.headers);
+    const failure: Failure = { kind: "status", status: response.status, retryAfterMs };
     const scrub = (text: string) => ports.upstreams.scrub(text, target, routing);
-    return failed(failure, await upstreamWords(answer, route.ownInstance, scrub, signal, ports));
+    const passing = { ownInstance: route.ownInstance, errors: endpoint.errors, retryAfterMs };
+    return failed(failure, await upstreamWords(answer, passing, scrub, signal, ports));
   }
   const opened = await open(answer, reader, signal, ports);
   if ("failure" in opened) return failed(opened.failure);

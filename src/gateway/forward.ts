@@ -5,7 +5,7 @@
  * Nobody is asked for a client that has left: a try under way is finished or let go as its lifetime says, and what has
  * gone to no target costs nothing.
  */
-import { type Executed, judge, lastRefusal, type RetryClass, waitOf } from "../core/failure.ts";
+import { type Executed, judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/failure.ts";
 import type { ServedBy } from "../core/hold.ts";
 import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
@@ -62,7 +62,9 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
       return { kind: "served", served: tried.served };
     }
     const { failure, servedBy } = tried;
-    const verdict = judge(failure, endpoint.retry, route.retryOn);
+    const judged = judge(failure, endpoint.retry, route.retryOn);
+    const coded = tried.refusal?.kind === "video_refused";
+    const verdict = endpoint.errors === "video" ? judgeVideo(judged, failure, coded) : judged;
     if (client.signal.aborted && failure.kind !== "status") {
       // Let go by us: that the connection broke says nothing of the target.
       search.abandoned();
@@ -73,7 +75,8 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
     search.failed(failure, verdict, ports.now());
     if (verdict.executed === "unknown") progress.executed = "unknown";
     report(admitted, tried, verdict.operators && !tried.refusal, ports);
-    if (tried.refusal) return { kind: "refused", refusal: tried.refusal, executed: progress.executed, servedBy };
+    if (tried.refusal && !isPassedOver(tried.refusal))
+      return { kind: "refused", refusal: tried.refusal, executed: progress.executed, servedBy };
     progress.last = tried;
     progress.retryAfterMs = shorter(progress.retryAfterMs, waitOf(failure));
     if (!verdict.next) break;
@@ -89,7 +92,7 @@ function refused({ executed, retryAfterMs, last }: Progress, step: Step, retry: 
     const refusal: Refusal = { kind: "no_healthy_upstream", retryAfterMs: dueMs };
     return { kind: "refused", refusal, executed, servedBy: null };
   }
-  const refusal = lastRefusal(last.failure, executed, retry, retryAfterMs ?? dueMs);
+  const refusal = last.refusal ?? lastRefusal(last.failure, executed, retry, retryAfterMs ?? dueMs);
   return { kind: "refused", refusal, executed, servedBy: last.servedBy };
 }
 
@@ -99,6 +102,10 @@ function refused({ executed, retryAfterMs, last }: Progress, step: Step, retry: 
  */
 const isCareful = (step: Step & { kind: "ask" }, retry: RetryClass): boolean =>
   step.suspect || (retry !== "safe" && !step.answersNow);
+
+/** Somebody else may have the capacity that one target lacks. */
+const isPassedOver = (refusal: Refusal): boolean =>
+  refusal.kind === "video_refused" && refusal.code === "capacity_exceeded";
 
 const shorter = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b);

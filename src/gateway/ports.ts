@@ -6,6 +6,8 @@ import type { BodyRoom } from "../core/body-room.ts";
 import type { Health } from "../core/health.ts";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
+import type { Inquired, Inquiry } from "../core/inquiry.ts";
+import type { JobView, NewJob } from "../core/jobs.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { RoutingSnapshot, Target } from "../core/routes.ts";
 
@@ -65,6 +67,12 @@ export interface AccountPort {
   permit(digest: KeyDigest, owned: readonly OwnedRef[]): Promise<Permission>;
   /** Records an id that the service made for this account; before it is recorded nobody may see it. */
   own(owned: NewOwned): Promise<void>;
+  /** The tenant's prices for a model that this key may call; said twice by one call id, it counts once. */
+  inquire(inquiry: Inquiry): Promise<Inquired>;
+  /** Records a job that an upstream accepted; its hold lives on with it. Said twice, it stands once. */
+  begin(job: NewJob): Promise<void>;
+  /** The account's own job, as the upstream has it now or had it two seconds ago. */
+  job(digest: KeyDigest, id: string): Promise<JobView>;
 }
 
 /** One try at one target. */

@@ -26,6 +26,9 @@ import { relay } from "./relay.ts";
 import { resolve } from "./resolve.ts";
 import { serveFree } from "./serve-free.ts";
 import { failureOf, release, settle } from "./settle.ts";
+import { isQuestion, serveVideo } from "./video.ts";
+import { estimate } from "./video-estimate.ts";
+import { submitted } from "./video-submit.ts";
 
 /** Serves one request to an endpoint of the table. `params`: what its path names. */
 export async function serve(
@@ -64,6 +67,9 @@ async function serveHeld(
   const parsed = await parse(request, endpoint, params, place.roomFor(caller.account));
   if (!parsed.ok) return no(parsed.refusal);
   const { call } = parsed;
+  if (isQuestion(endpoint.manner)) {
+    return serveVideo({ call, endpoint, caller, callId, startedAtMs }, request.signal, no, ports);
+  }
   if (endpoint.free) return serveFree({ call, endpoint, caller, callId }, request.signal, ports);
 
   const heard = await listen(call, ports);
@@ -73,7 +79,11 @@ async function serveHeld(
   if (!resolved.ok) return no(resolved.refusal);
   const { route, routing } = resolved;
 
-  const measured = measure(call, route, heard.recordingMs);
+  const asking = { call, endpoint, caller, callId, startedAtMs, route, routing };
+  const estimated = await estimate(asking, request.signal, ports);
+  if (!estimated.ok) return no(estimated.refusal, estimated.rates);
+
+  const measured = measure(call, route, { recordingMs: heard.recordingMs, estimate: estimated.estimate });
   const applicant = { call, endpoint, caller, route, measured, callId, startedAtMs };
   const admission = await admit(applicant, ports);
   if (!admission.ok) return no(admission.refusal, admission.rates);
@@ -143,6 +153,10 @@ async function end(
   const { servedBy } = forwarded;
   if (forwarded.kind === "abandoned") {
     respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
+    // What a job comes to is known at its end only, and nobody has its id.
+    if (endpoint.manner === "job") {
+      return release(admitted, { reason: "client_gone", status: CLIENT_GONE }, "unknown", servedBy, ports);
+    }
     const reading = forwarded.reader.reading();
     const ending = { outcome: "client_gone", status: CLIENT_GONE, reading, firstByteAtMs: null } as const;
     return settle(admitted, { ...ending, servedBy: forwarded.servedBy }, ports);
@@ -171,6 +185,9 @@ async function deliver(
   const record = (id: string) => own(admitted, id, servedBy, ports);
   if (served.contentType) headers.set("content-type", served.contentType);
   for (const [name, value] of served.headers) headers.set(name, value);
+  if (served.kind === "document" && admitted.endpoint.manner === "job") {
+    return respond(await submitted(admitted, served, headers, ports));
+  }
   if (served.kind === "document") {
     const created = (reader.kind === "json" && reader.created?.()) || null;
     if (created !== null) await record(created);

@@ -2,8 +2,10 @@
  * An upstream's own words about a request: of the statuses that judge the request itself they pass, with everything of
  * the operator's taken out; of all others they do not.
  */
-import { passesWords } from "../core/failure.ts";
+import type { ErrorShape } from "../core/endpoints/endpoint.ts";
+import { OPERATORS, passesWords } from "../core/failure.ts";
 import type { Refusal } from "../core/refusal.ts";
+import { videoRefusal } from "../core/video/codes.ts";
 import { readUpstream } from "./body.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
@@ -15,23 +17,29 @@ const MAX_ERROR_BYTES = 64 * 1024;
 /** Null where none may pass; the body is read or let go. */
 export async function upstreamWords(
   answer: UpstreamAnswer & { kind: "answer" },
-  ownInstance: boolean,
+  passing: { readonly ownInstance: boolean; readonly errors: ErrorShape; readonly retryAfterMs: number | null },
   scrub: (text: string) => string,
   signal: AbortSignal,
   ports: Ports,
 ): Promise<Refusal | null> {
   const { status } = answer.response;
-  if (!passesWords(status, ownInstance)) {
+  const passes = passesWords(status, passing.ownInstance);
+  // The codes of video say what happened whatever the status is, but where the status is the operator's own trouble.
+  const coded = passing.errors === "video" && !OPERATORS.has(status);
+  if (!passes && !coded) {
     await answer.response.body?.cancel().catch(() => undefined);
     return null;
   }
   const bytes = await readUpstream(answer, MAX_ERROR_BYTES, signal, ports);
   const said = errorFields(typeof bytes === "string" ? undefined : parseAnswer(bytes));
   const clean = (text: string | null) => (text === null ? null : scrub(text));
+  const message = clean(said.message) || "The model server refused the request.";
+  const refused = coded ? videoRefusal({ status, code: said.code, retryAfterMs: passing.retryAfterMs }, message) : null;
+  if (refused || !passes) return refused;
   return {
     kind: "upstream_refused",
     status,
-    message: clean(said.message) || "The model server refused the request.",
+    message,
     param: clean(said.param),
     code: clean(said.code),
   };

@@ -44,6 +44,10 @@ export const FIXTURES: Readonly<Record<string, RawCall>> = {
   "audio.transcriptions": call(formBody(["file", "wav", "a.wav"], ["model", "m"])),
   embeddings: call(json({ model: "m", input: "hi" })),
   rerank: call(json({ model: "m", query: "q", documents: ["d"] })),
+  "video.generations": call(json({ model: "m", prompt: "a cat" })),
+  "video.jobs": call({ kind: "none" }, { id: "vid_1" }),
+  "video.quote": call(json({ model: "m", prompt: "a cat" })),
+  "video.pricing": call({ kind: "none" }, { model: "m" }),
   custom: call(
     { kind: "any", contentType: "text/plain", bytes: new Uint8Array([1]) },
     { instance_id: "7", custom_api_path: "run" },

@@ -14,6 +14,8 @@ import {
   type KeyDigest,
   type KeyId,
 } from "../../src/core/ids.ts";
+import type { Inquired, Inquiry } from "../../src/core/inquiry.ts";
+import type { JobView, NewJob } from "../../src/core/jobs.ts";
 import { signedPart, tagOf } from "../../src/core/key.ts";
 import type { ModelRow } from "../../src/core/prices.ts";
 import { aliasKey, DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target } from "../../src/core/routes.ts";
@@ -74,6 +76,9 @@ export interface FakeWorld {
   readonly admitted: AdmitRequest[];
   readonly settled: Settlement[];
   readonly released: Release[];
+  /** Questions that hold nothing, and jobs that were begun. */
+  readonly asked: Inquiry[];
+  readonly begun: NewJob[];
   readonly sent: SentCall[];
   readonly logged: LogLine[];
   /** Resolves when everything registered with `waitUntil` has ended. */
@@ -90,6 +95,9 @@ export interface FakeOptions {
   readonly settle?: (settlement: Settlement) => Promise<HoldEnd>;
   readonly renew?: () => Promise<boolean>;
   readonly recordingMs?: Ports["recordingMs"];
+  readonly inquire?: (inquiry: Inquiry) => Inquired;
+  readonly begin?: (job: NewJob) => Promise<void>;
+  readonly job?: JobView;
   readonly bodies?: BodyRoom;
 }
 
@@ -97,6 +105,8 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
   const admitted: AdmitRequest[] = [];
   const settled: Settlement[] = [];
   const released: Release[] = [];
+  const asked: Inquiry[] = [];
+  const begun: NewJob[] = [];
   const sent: SentCall[] = [];
   const logged: LogLine[] = [];
   const background: Promise<unknown>[] = [];
@@ -154,6 +164,15 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       },
       renew: async () => options.renew?.() ?? true,
       own: async () => undefined,
+      inquire: async (inquiry) => {
+        asked.push(inquiry);
+        return options.inquire?.(inquiry) ?? { ok: true, prices: inquiry.row.costNanoUsd, rates: {} };
+      },
+      begin: async (job) => {
+        begun.push(job);
+        await options.begin?.(job);
+      },
+      job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
       permit: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }),
     }),
     now: () => Date.now(),
@@ -164,7 +183,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     log: (line) => void logged.push(line),
   };
   const idle = async () => void (await Promise.all(background));
-  return { ports, admitted, settled, released, sent, logged, idle };
+  return { ports, admitted, settled, released, asked, begun, sent, logged, idle };
 }
 
 /** An upstream's answer of any status. */

@@ -8,6 +8,7 @@ import { rerank } from "./rerank.ts";
 import { cancelResponse, createResponse, getResponse } from "./responses.ts";
 import { speech } from "./speech.ts";
 import { transcription } from "./transcription.ts";
+import { videoGenerations, videoJob, videoPrices, videoQuote } from "./video.ts";
 import { textLocalEdit, voiceClone } from "./voice.ts";
 
 export const ENDPOINTS: readonly Endpoint[] = [
@@ -23,5 +24,9 @@ export const ENDPOINTS: readonly Endpoint[] = [
   transcription,
   embeddings,
   rerank,
+  videoGenerations,
+  videoJob,
+  videoQuote,
+  videoPrices,
   customInstances,
 ];

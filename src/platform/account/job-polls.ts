@@ -5,7 +5,14 @@
  * Nothing is held over a poll: the transaction that takes its answer up reads the job anew, so a poll that is cut off by
  * a restart, or answered twice, changes nothing.
  */
-import { type Job, type JobAnswer, type JobView, nextPollMs, POLL_SHARED_MS } from "../../core/jobs.ts";
+import {
+  type Job,
+  type JobAnswer,
+  type JobView,
+  nextPollMs,
+  POLL_SHARED_MS,
+  VIEW_PATIENCE_MS,
+} from "../../core/jobs.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { showJob } from "../../core/video/job-document.ts";
 import { log } from "../log.ts";
@@ -54,6 +61,13 @@ export class JobPolls {
     };
     mine.view.then(over, over);
     return mine.view;
+  }
+
+  /** The same for a tenant, who does not wait as long as a poll may take; what it comes to is taken up all the same. */
+  viewSoon(job: Job): Promise<JobView> {
+    const late = Promise.withResolvers<JobView>();
+    const timer = setTimeout(() => late.resolve({ ok: false, refusal: NO_NEWS }), VIEW_PATIENCE_MS);
+    return Promise.race([this.view(job), late.promise]).finally(() => clearTimeout(timer));
   }
 
   /** The alarm's part: the jobs that are due. */
