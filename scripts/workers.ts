@@ -4,7 +4,7 @@
  *
  * A workerd that dies is started again on the same storage and port, as it would be in production.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
@@ -55,9 +55,11 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
       unsafeHandleRuntimeRestart: () => say(`workerd runs again as process ${readPid(pidFile)}`),
     }),
   );
-  running.onEnd(() => {
+  running.onEnd(async () => {
     runtime.stopping = true;
-    return miniflare.dispose();
+    await miniflare.dispose();
+    // Its process is gone; the id may soon be another's, which the keeper must not end.
+    rmSync(pidFile, { force: true });
   });
   await miniflare.ready;
   for (const { binding, migrations_dir } of config.d1_databases) {
