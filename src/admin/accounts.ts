@@ -5,7 +5,7 @@
 import * as z from "zod";
 import { formatUsd, toUsd } from "../core/money.ts";
 import { NO_PLAN } from "../core/prices.ts";
-import type { Account, AccountBooks, AccountFields } from "../core/tenant.ts";
+import type { Account, AccountBooks, AccountFields, Changes } from "../core/tenant.ts";
 import { NO_LIMITS } from "../core/tenant.ts";
 import { UNIT_NAMES } from "../core/usage.ts";
 import {
@@ -34,9 +34,12 @@ import {
 } from "./fields.ts";
 import { conflict, invalid } from "./problem.ts";
 import { answers, created, ok, route } from "./route.ts";
-import { limitsFrom, limitsToWire, namesLimits, planFrom, planToWire, toIso, toIsoOrNull } from "./wire.ts";
+import { limitsFrom, limitsIn, limitsToWire, planFrom, planToWire, toIso, toIsoOrNull } from "./wire.ts";
 
 const OPENING_REFERENCE = "opening";
+/** Each account listed is a question to its object: a Worker's call may ask a bounded number, and not all at once. */
+const MOST_LISTED = 100;
+const ASKED_AT_ONCE = 10;
 
 const markup = z
   .number()
@@ -143,7 +146,8 @@ const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
 };
 
 /** The fields that a body names; the rest are left out. */
-function changesFrom(body: z.output<typeof AccountPatch>, base: Pick<AccountFields, "limits">): Partial<AccountFields> {
+function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields> {
+  const limits = limitsIn(body);
   return {
     ...(body.name !== undefined && { name: body.name }),
     ...(body.blocked !== undefined && { blocked: body.blocked }),
@@ -152,7 +156,7 @@ function changesFrom(body: z.output<typeof AccountPatch>, base: Pick<AccountFiel
     ...(body.compute_enabled !== undefined && { computeEnabled: body.compute_enabled }),
     ...(body.on_disconnect !== undefined && { onDisconnect: body.on_disconnect }),
     ...(body.plan !== undefined && { plan: planFrom(body.plan) }),
-    ...(namesLimits(body) && { limits: limitsFrom(body, base.limits) }),
+    ...(limits && { limits }),
   };
 }
 
@@ -166,7 +170,7 @@ const create = route({
 const list = route({
   method: "get",
   path: "/admin/accounts",
-  summary: "List the live accounts",
+  summary: `List the live accounts, at most ${MOST_LISTED} in an answer`,
   query: z.strictObject(numberedPage),
   answers: { 200: answers("Accounts in the order of their numbers", listOf(AccountAnswer)) },
 });
@@ -186,7 +190,7 @@ const patch = route({
 const remove = route({
   method: "delete",
   path: "/admin/accounts/{account}",
-  summary: "Delete an account: its keys stop, its ledger stays. 409 while calls hold money",
+  summary: "Delete an account: keys stop, own aliases and instances go, the ledger stays. 409 while calls hold money",
   answers: { 200: answers("Deleted", Deleted) },
 });
 
@@ -197,9 +201,14 @@ export function addAccounts(api: AdminSurface): void {
   });
 
   api.add(list, async ({ work: desk, query }) => {
-    const page = await listAccounts(desk.books, pageRequest(query));
-    const accounts = await Promise.all(page.data.map((row) => desk.account(row.number).describe()));
-    const data = accounts.filter((account) => account !== undefined).map(accountToWire);
+    const { limit, cursor } = pageRequest(query);
+    const page = await listAccounts(desk.books, { limit: Math.min(limit, MOST_LISTED), cursor });
+    const data: z.input<typeof AccountAnswer>[] = [];
+    for (let start = 0; start < page.data.length; start += ASKED_AT_ONCE) {
+      const some = page.data.slice(start, start + ASKED_AT_ONCE);
+      const accounts = await Promise.all(some.map((row) => desk.account(row.number).describe()));
+      data.push(...accounts.filter((account) => account !== undefined).map(accountToWire));
+    }
     return ok({ data, next_cursor: page.nextCursor });
   });
 
@@ -212,9 +221,8 @@ export function addAccounts(api: AdminSurface): void {
   api.add(patch, async ({ work: desk, params, body }) => {
     const { account: id } = params;
     const { row, object } = await theLiveAccount(desk, id);
-    const current = known(await object.describe(), "account", id);
-    const changed = known(await object.amend(changesFrom(body, current)), "account", id);
-    if (changed.name !== current.name) await renameAccount(desk.books, row, changed.name);
+    const changed = known(await object.amend(changesFrom(body)), "account", id);
+    if (body.name !== undefined) await renameAccount(desk.books, row, changed.name);
     return ok(accountToWire(changed));
   });
 
@@ -228,13 +236,18 @@ export function addAccounts(api: AdminSurface): void {
         `${end.openHolds} calls of the account are in flight. Delete it when they have ended.`,
       );
     }
-    await markDeleted(desk.books, row, desk.now());
+    if (await markDeleted(desk.books, row, desk.now())) await desk.edge.routingChanged();
     return ok(deleted(id));
   });
 }
 
 async function makeAccount(desk: Desk, body: z.output<typeof AccountBody>): Promise<Account> {
-  const fields: AccountFields = { ...NEW_ACCOUNT, name: body.name, ...changesFrom(body, NEW_ACCOUNT) };
+  const fields: AccountFields = {
+    ...NEW_ACCOUNT,
+    name: body.name,
+    ...changesFrom(body),
+    limits: limitsFrom(body, NO_LIMITS),
+  };
   const row = await enterAccount(desk.books, body.id, body.name, desk.now());
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
   const object = desk.account(row.number);

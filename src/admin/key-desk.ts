@@ -3,7 +3,7 @@
  * is told. Nothing here depends on the edge having heard.
  */
 import { type AccountId, type AccountNumber, asId, type KeyId } from "../core/ids.ts";
-import type { AccountBooks, Key, KeyFields } from "../core/tenant.ts";
+import type { AccountBooks, Changes, Key, KeyFields } from "../core/tenant.ts";
 import { type Desk, known } from "./desk.ts";
 import { newKeyId } from "./key-wire.ts";
 import { conflict, invalid, notFound } from "./problem.ts";
@@ -41,7 +41,7 @@ export async function readLiveKey(ring: KeyRing, id: string): Promise<Key> {
   return key;
 }
 
-export async function changeKey(ring: KeyRing, id: KeyId, changes: Partial<KeyFields>): Promise<Key> {
+export async function changeKey(ring: KeyRing, id: KeyId, changes: Changes<KeyFields>): Promise<Key> {
   const key = await ring.object.amendKey(id, changes);
   if (key === "no_team") throw noTeam(changes.team ?? null);
   return known(key, "key", id);

@@ -1,10 +1,10 @@
 /** Keys in bodies and answers: the same for the operator's API and for owners who manage their account's keys. */
 import * as z from "zod";
 import { asId, type KeyId, type TeamId } from "../core/ids.ts";
-import { type Key, type KeyFields, type Limits, NO_LIMITS, ROLES, SCOPES } from "../core/tenant.ts";
+import { type Changes, type Key, type KeyFields, NO_LIMITS, ROLES, SCOPES } from "../core/tenant.ts";
 import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer } from "./fields.ts";
 import { newId } from "./new-id.ts";
-import { limitsFrom, limitsToWire, namesLimits, toIso, toIsoOrNull } from "./wire.ts";
+import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "./wire.ts";
 
 const allowed = z
   .string()
@@ -115,14 +115,15 @@ const NEW_KEY: Omit<KeyFields, "name"> = {
 export const newKeyFrom = (body: z.output<typeof KeyBody>): KeyFields => ({
   ...NEW_KEY,
   name: body.name,
-  ...keyChangesFrom(body, NO_LIMITS),
+  ...keyFieldsIn(body),
+  limits: limitsFrom(body, NO_LIMITS),
 });
 
 /** The fields that a body names; the rest are left out. */
-export const keyChangesFrom = (body: KeyPatchBody, limits: Limits): Partial<KeyFields> => ({
-  ...keyFieldsIn(body),
-  ...(namesLimits(body) && { limits: limitsFrom(body, limits) }),
-});
+export const keyChangesFrom = (body: KeyPatchBody): Changes<KeyFields> => {
+  const limits = limitsIn(body);
+  return { ...keyFieldsIn(body), ...(limits && { limits }) };
+};
 
 /** The same without limits. */
 export const keyFieldsIn = (body: KeyPatchBody): Partial<Omit<KeyFields, "limits">> => ({

@@ -1,5 +1,6 @@
 /** `/admin/accounts/{account}/keys`: virtual keys. A secret is shown once, where it is made. */
 import * as z from "zod";
+import { asId, type TeamId } from "../core/ids.ts";
 import { type AdminSurface, type Desk, known, theAccount, theLiveAccount } from "./desk.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
 import { changeKey, type KeyRing, makeKey, readKey, readLiveKey, revokeKey, rotateKey } from "./key-desk.ts";
@@ -26,7 +27,7 @@ const list = route({
   method: "get",
   path: "/admin/accounts/{account}/keys",
   summary: "List the keys that are not revoked",
-  query: z.strictObject(numberedPage),
+  query: z.strictObject({ ...numberedPage, team: z.string().optional().meta({ description: "Those of this team" }) }),
   answers: { 200: answers("Keys, oldest first", listOf(KeyAnswer)) },
 });
 const get = route({
@@ -67,7 +68,8 @@ export function addKeys(api: AdminSurface): void {
   api.add(list, async ({ work: desk, params, query }) => {
     const { account: id } = params;
     const { object } = await theAccount(desk, id);
-    const page = known(await object.keys(pageRequest(query)), "account", id);
+    const team = query.team === undefined ? undefined : asId<TeamId>(query.team);
+    const page = known(await object.keys(pageRequest(query), team), "account", id);
     return ok({ data: page.data.map(keyToWire), next_cursor: page.nextCursor });
   });
 
@@ -82,8 +84,7 @@ export function addKeys(api: AdminSurface): void {
     const { account: id, key: keyId } = params;
     const ring = await liveRing(desk, id);
     const current = await readLiveKey(ring, keyId);
-    const changes = keyChangesFrom(body, current.limits);
-    return ok(keyToWire(await changeKey(ring, current.id, changes)));
+    return ok(keyToWire(await changeKey(ring, current.id, keyChangesFrom(body))));
   });
 
   api.add(remove, async ({ work: desk, params }) => {

@@ -3,7 +3,7 @@
  * body leaves out it has from the key that makes it, so that nothing is refused for what nobody asked.
  */
 import * as z from "zod";
-import { type KeyChanges, sees } from "../core/delegation.ts";
+import { sees } from "../core/delegation.ts";
 import { asId, type KeyId } from "../core/ids.ts";
 import type { Key, KeyFields } from "../core/tenant.ts";
 import { known } from "./desk.ts";
@@ -13,6 +13,7 @@ import {
   KeyBody,
   type KeyBodyOutput,
   KeyPatch,
+  keyChangesFrom,
   keyFieldsIn,
   keyToWire,
   NewKeyAnswer,
@@ -24,7 +25,7 @@ import { notFound } from "./problem.ts";
 import { answers, created, ok, route } from "./route.ts";
 import { actOnKey, requireManager } from "./self-delegate.ts";
 import type { SelfServiceSurface, Tenant } from "./self-service.ts";
-import { limitsFrom, limitsIn } from "./wire.ts";
+import { limitsFrom } from "./wire.ts";
 
 const create = route({
   method: "post",
@@ -86,9 +87,9 @@ export function addSelfKeys(api: SelfServiceSurface): void {
 
   api.add(list, async ({ work: tenant, query }) => {
     requireManager(tenant);
-    const page = known(await tenant.object.keys(pageRequest(query)), "account", tenant.caller.account);
-    const seen = page.data.filter((key) => sees(tenant.standing.key, key.team));
-    return ok({ data: seen.map(keyToWire), next_cursor: page.nextCursor });
+    const own = tenant.standing.key.team ?? undefined;
+    const page = known(await tenant.object.keys(pageRequest(query), own), "account", tenant.caller.account);
+    return ok({ data: page.data.map(keyToWire), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work: tenant, params }) => {
@@ -97,8 +98,7 @@ export function addSelfKeys(api: SelfServiceSurface): void {
   });
 
   api.add(patch, async ({ work: tenant, params, body }) => {
-    const limits = limitsIn(body);
-    const changes: KeyChanges = { ...keyFieldsIn(body), ...(limits && { limits }) };
+    const changes = keyChangesFrom(body);
     const { key } = await actOnKey(tenant, { kind: "amend_key", id: asId<KeyId>(params.key), changes });
     return ok(keyToWire(key));
   });

@@ -1,6 +1,9 @@
-/** `/account/teams`: owners and admins manage their account's teams, by the same bodies as the operator. */
+/**
+ * `/account/teams`: owners and admins manage their account's teams, by the same bodies as the operator. Limits that a new
+ * team's body leaves out it has from the key that makes it.
+ */
 import * as z from "zod";
-import { sees, type TeamChanges } from "../core/delegation.ts";
+import { sees } from "../core/delegation.ts";
 import { asId, type TeamId } from "../core/ids.ts";
 import { known } from "./desk.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
@@ -8,8 +11,8 @@ import { notFound } from "./problem.ts";
 import { answers, created, ok, route } from "./route.ts";
 import { actOnTeam, requireManager } from "./self-delegate.ts";
 import type { SelfServiceSurface } from "./self-service.ts";
-import { newTeamFrom, newTeamId, TeamAnswer, TeamBody, TeamPatch, teamFieldsIn, teamToWire } from "./teams.ts";
-import { limitsIn } from "./wire.ts";
+import { newTeamFrom, newTeamId, TeamAnswer, TeamBody, TeamPatch, teamChangesFrom, teamToWire } from "./teams.ts";
+import { limitsFrom } from "./wire.ts";
 
 const create = route({
   method: "post",
@@ -47,15 +50,17 @@ const remove = route({
 
 export function addSelfTeams(api: SelfServiceSurface): void {
   api.add(create, async ({ work: tenant, body }) => {
-    const action = { kind: "create_team", id: newTeamId(), fields: newTeamFrom(body) } as const;
+    const fields = { ...newTeamFrom(body), limits: limitsFrom(body, tenant.standing.key.limits) };
+    const action = { kind: "create_team", id: newTeamId(), fields } as const;
     return created(teamToWire((await actOnTeam(tenant, action)).team));
   });
 
   api.add(list, async ({ work: tenant, query }) => {
     requireManager(tenant);
+    const { team } = tenant.standing;
+    if (team) return ok({ data: [teamToWire(team)], next_cursor: null });
     const page = known(await tenant.object.teams(pageRequest(query)), "account", tenant.caller.account);
-    const seen = page.data.filter((team) => sees(tenant.standing.key, team.id));
-    return ok({ data: seen.map(teamToWire), next_cursor: page.nextCursor });
+    return ok({ data: page.data.map(teamToWire), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work: tenant, params }) => {
@@ -67,8 +72,7 @@ export function addSelfTeams(api: SelfServiceSurface): void {
   });
 
   api.add(patch, async ({ work: tenant, params, body }) => {
-    const limits = limitsIn(body);
-    const changes: TeamChanges = { ...teamFieldsIn(body), ...(limits && { limits }) };
+    const changes = teamChangesFrom(body);
     const { team } = await actOnTeam(tenant, { kind: "amend_team", id: asId<TeamId>(params.team), changes });
     return ok(teamToWire(team));
   });

@@ -1,7 +1,7 @@
 /** `/admin/accounts/{account}/teams`: groups in an account with limits and a budget of their own. */
 import * as z from "zod";
 import { asId, type TeamId } from "../core/ids.ts";
-import { type Limits, NO_LIMITS, type Team, type TeamFields } from "../core/tenant.ts";
+import { type Changes, NO_LIMITS, type Team, type TeamFields } from "../core/tenant.ts";
 import { type AdminSurface, known, theAccount, theLiveAccount } from "./desk.ts";
 import {
   Deleted,
@@ -17,7 +17,7 @@ import {
 import { newId } from "./new-id.ts";
 import { conflict } from "./problem.ts";
 import { answers, created, ok, route } from "./route.ts";
-import { limitsFrom, limitsToWire, namesLimits, toIso, toIsoOrNull } from "./wire.ts";
+import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "./wire.ts";
 
 export const TeamBody = z
   .strictObject({ name, blocked: z.boolean().optional(), ...limitFields })
@@ -52,16 +52,14 @@ export const newTeamFrom = (body: z.output<typeof TeamBody>): TeamFields => ({
 });
 
 /** The fields that a body names; the rest are left out. */
-export const teamChangesFrom = (body: z.output<typeof TeamPatch>, limits: Limits): Partial<TeamFields> => ({
-  ...teamFieldsIn(body),
-  ...(namesLimits(body) && { limits: limitsFrom(body, limits) }),
-});
-
-/** The same without limits. */
-export const teamFieldsIn = (body: z.output<typeof TeamPatch>): Partial<Omit<TeamFields, "limits">> => ({
-  ...(body.name !== undefined && { name: body.name }),
-  ...(body.blocked !== undefined && { blocked: body.blocked }),
-});
+export const teamChangesFrom = (body: z.output<typeof TeamPatch>): Changes<TeamFields> => {
+  const limits = limitsIn(body);
+  return {
+    ...(body.name !== undefined && { name: body.name }),
+    ...(body.blocked !== undefined && { blocked: body.blocked }),
+    ...(limits && { limits }),
+  };
+};
 
 export const newTeamId = (): TeamId => asId<TeamId>(newId("team_"));
 
@@ -125,8 +123,7 @@ export function addTeams(api: AdminSurface): void {
     const { object } = await theLiveAccount(desk, id);
     const current = known(await object.team(asId<TeamId>(teamId)), "team", teamId);
     if (current.deletedAtMs !== null) throw conflict("team_deleted", `The team '${teamId}' is deleted.`, "team");
-    const changes = teamChangesFrom(body, current.limits);
-    return ok(teamToWire(known(await object.amendTeam(current.id, changes), "team", teamId)));
+    return ok(teamToWire(known(await object.amendTeam(current.id, teamChangesFrom(body)), "team", teamId)));
   });
 
   api.add(remove, async ({ work: desk, params }) => {

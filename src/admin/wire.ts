@@ -22,9 +22,6 @@ export interface LimitBody {
 /** The limits after a body: what it does not name stays as in `base`. */
 export const limitsFrom = (body: LimitBody, base: Limits): Limits => ({ ...base, ...limitsIn(body) });
 
-/** Whether a body names any limit. */
-export const namesLimits = (body: LimitBody): boolean => limitsIn(body) !== undefined;
-
 /** Only the limits that a body names; undefined where it names none. */
 export function limitsIn(body: LimitBody): Partial<Limits> | undefined {
   const named: Partial<Limits> = {

@@ -4,25 +4,27 @@
  *
  * The rules. Members manage nothing. No key changes itself. No key makes one that has more than it has, gives an existing
  * one more of anything, or gets hold of one that has more (rotation shows a secret). It does not touch keys
- * of a higher role. A key that belongs to a team stays in that team: its keys are all it sees, and the limits of teams
- * are not its to set.
+ * of a higher role, nor by way of the team that such a key is in: it neither deletes nor blocks that team, nor sets its
+ * limits. It gives no team more than it has itself, and moves no key that has more out of a team that held it back. A key
+ * that belongs to a team stays in that team: its keys are all it sees, and the limits of teams are not its to set.
  */
 import type { KeyDigest, KeyId, TeamId } from "./ids.ts";
 import type { Refusal } from "./refusal.ts";
 import { allowsModel } from "./routes.ts";
 import {
   BUDGET_DURATIONS,
+  type Changes,
   type Key,
   type KeyFields,
   type Limits,
   ROLES,
+  type Role,
   type Team,
   type TeamFields,
 } from "./tenant.ts";
 
-/** Fields that are named change; limits that are not named stay. */
-export type KeyChanges = Partial<Omit<KeyFields, "limits">> & { readonly limits?: Partial<Limits> };
-export type TeamChanges = Partial<Omit<TeamFields, "limits">> & { readonly limits?: Partial<Limits> };
+export type KeyChanges = Changes<KeyFields>;
+export type TeamChanges = Changes<TeamFields>;
 
 export type DelegatedAction =
   | { kind: "create_key"; id: KeyId; digest: KeyDigest; lastFour: string; fields: KeyFields }
@@ -47,7 +49,10 @@ export type DelegationOutcome =
   /** The team named is not a live one. */
   | { kind: "no_team" };
 
-const rank = (role: Key["role"]): number => ROLES.length - ROLES.indexOf(role);
+const rank = (role: Role): number => ROLES.length - ROLES.indexOf(role);
+
+/** The roles above one. */
+export const rolesAbove = (role: Role): readonly Role[] => ROLES.filter((other) => rank(other) > rank(role));
 
 /** Whether a key may manage others at all. */
 export const manages = (holder: Key): boolean => holder.role !== "member";
@@ -55,12 +60,49 @@ export const manages = (holder: Key): boolean => holder.role !== "member";
 /** Whether a key is in sight: a holder in a team sees that team's alone. */
 export const sees = (holder: Key, team: TeamId | null): boolean => holder.team === null || holder.team === team;
 
-/** Why the holder may not do this to `target` (the key acted on, where there is one); undefined: it may. */
-export function denialOf(holder: Key, action: DelegatedAction, target: Key | undefined): Denial | undefined {
+/** A team that is acted on, and whether a live key of a higher role than the holder's is in it. */
+export interface TeamTarget {
+  readonly team: Team;
+  readonly hasHigherRole: boolean;
+}
+
+/** Why the holder may not do this to anything at all: told before it is looked for, so that nothing can be probed. */
+export function generalDenialOf(holder: Key, action: DelegatedAction): Denial | undefined {
   if (!manages(holder)) return { why: "role" };
-  if (action.kind === "create_team" || action.kind === "amend_team" || action.kind === "delete_team") {
-    return holder.team === null ? undefined : { why: "team_key" };
-  }
+  return isOnTeam(action) && holder.team !== null ? { why: "team_key" } : undefined;
+}
+
+type TeamAction = Extract<DelegatedAction, { kind: "create_team" | "amend_team" | "delete_team" }>;
+const isOnTeam = (action: DelegatedAction): action is TeamAction =>
+  action.kind === "create_team" || action.kind === "amend_team" || action.kind === "delete_team";
+
+/** Why the holder may not do this to `target` (the key or team acted on, where there is one); undefined: it may. */
+export function denialOf(
+  holder: Key,
+  action: DelegatedAction,
+  target: Key | TeamTarget | undefined,
+): Denial | undefined {
+  const general = generalDenialOf(holder, action);
+  if (general) return general;
+  const team = target !== undefined && "hasHigherRole" in target ? target : undefined;
+  const key = target !== undefined && "role" in target ? target : undefined;
+  return isOnTeam(action) ? teamDenialOf(holder, action, team) : keyDenialOf(holder, action, key);
+}
+
+function teamDenialOf(holder: Key, action: TeamAction, target: TeamTarget | undefined): Denial | undefined {
+  const { limits, blocked } =
+    action.kind === "create_team" ? action.fields : action.kind === "amend_team" ? action.changes : {};
+  const stops = action.kind === "delete_team" || blocked !== undefined || limits !== undefined;
+  if (target?.hasHigherRole && stops) return { why: "exceeds", field: "role" };
+  const field = limits && exceedingLimit(holder.limits, wholeBudget(limits, target?.team.limits));
+  return field === undefined ? undefined : { why: "exceeds", field };
+}
+
+function keyDenialOf(
+  holder: Key,
+  action: Exclude<DelegatedAction, TeamAction>,
+  target: Key | undefined,
+): Denial | undefined {
   if (target?.id === holder.id) return { why: "own_key" };
   if (target && rank(target.role) > rank(holder.role)) return { why: "exceeds", field: "role" };
   const field = exceeding(holder, grantedBy(action, target));
@@ -68,12 +110,16 @@ export function denialOf(holder: Key, action: DelegatedAction, target: Key | und
 }
 
 /** What a key would have by this action that the holder must have too. */
-function grantedBy(action: DelegatedAction, target: Key | undefined): KeyChanges {
+function grantedBy(action: Exclude<DelegatedAction, TeamAction>, target: Key | undefined): KeyChanges {
   if (action.kind === "create_key") return action.fields;
   if (action.kind === "rotate_key" && target) return target;
   if (action.kind !== "amend_key") return {};
   // Only what changes is held against the holder: what a key had before is not given by this.
   const { limits, ...changes } = action.changes;
+  // Out of its team it has all that its own limits allow.
+  if (target && changes.team !== undefined && changes.team !== target.team) {
+    return { ...changes, limits: { ...target.limits, ...limits } };
+  }
   return limits ? { ...changes, limits: wholeBudget(limits, target?.limits) } : changes;
 }
 

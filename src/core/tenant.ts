@@ -25,6 +25,11 @@ export const NO_LIMITS: Limits = {
   budgetDuration: "total",
 };
 
+/** What a change names of such fields. Of its limits too: those it does not name stay as they are when it is made. */
+export type Changes<Fields extends { readonly limits: Limits }> = Partial<Omit<Fields, "limits">> & {
+  readonly limits?: Partial<Limits>;
+};
+
 /** What the operator chooses about an account. */
 export interface AccountFields {
   readonly name: string;
@@ -153,7 +158,7 @@ export interface AccountBooks {
   /** Makes the account; opened twice with the same id, it answers what stands. */
   open(id: AccountId, number: AccountNumber, fields: AccountFields): Promise<Account>;
   describe(): Promise<Account | undefined>;
-  amend(changes: Partial<AccountFields>): Promise<Account | undefined>;
+  amend(changes: Changes<AccountFields>): Promise<Account | undefined>;
   /** Blocks its keys and keeps its ledger; refused while holds are open. */
   close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined>;
 
@@ -165,14 +170,15 @@ export interface AccountBooks {
   createTeam(id: TeamId, fields: TeamFields): Promise<Team | undefined>;
   teams(page: PageRequest): Promise<Page<Team> | undefined>;
   team(id: TeamId): Promise<Team | undefined>;
-  amendTeam(id: TeamId, changes: Partial<TeamFields>): Promise<Team | undefined>;
+  amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined>;
   deleteTeam(id: TeamId): Promise<Team | undefined>;
 
   /** `no_team`: the team named is not a live one of this account. */
   createKey(id: KeyId, digest: KeyDigest, lastFour: string, fields: KeyFields): Promise<Key | "no_team" | undefined>;
-  keys(page: PageRequest): Promise<Page<Key> | undefined>;
+  /** With a team, that one's alone. */
+  keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined>;
   key(id: KeyId): Promise<Key | undefined>;
-  amendKey(id: KeyId, changes: Partial<KeyFields>): Promise<Key | "no_team" | undefined>;
+  amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined>;
   /** Refused from the moment this is answered. Gives the digests to drop at the edge. */
   revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
   /** The old secret works until the grace ends (0: not at all from the moment this is answered). */

@@ -37,6 +37,7 @@ import type {
   AccountFields,
   Account as AccountRecord,
   Audit,
+  Changes,
   Credit,
   CreditOutcome,
   Key,
@@ -50,7 +51,6 @@ import type {
 import type { AccountPort } from "../gateway/ports.ts";
 import { admit, permit } from "./account/admission.ts";
 import { audit } from "./account/audit.ts";
-import type { Books } from "./account/books.ts";
 import { bookCredit } from "./account/credits.ts";
 import { delegate } from "./account/delegation.ts";
 import { expireDue, release, renew, settle } from "./account/endings.ts";
@@ -136,7 +136,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
     });
   }
 
-  async amend(changes: Partial<AccountFields>): Promise<AccountRecord | undefined> {
+  async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
     this.#store.write((books) => books.tenants.amend(changes, books.money()));
     return this.describe();
   }
@@ -185,7 +185,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
     return this.#store.write(({ tenants }) => tenants.team(id));
   }
 
-  async amendTeam(id: TeamId, changes: Partial<TeamFields>): Promise<Team | undefined> {
+  async amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined> {
     return this.#store.write(({ tenants }) => {
       const team = tenants.team(id);
       if (!team || team.deletedAtMs !== null) return undefined;
@@ -211,25 +211,25 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   ): Promise<Key | "no_team" | undefined> {
     return this.#store.write((books, nowMs) => {
       if (books.tenants.account().deletedAtMs !== null) return undefined;
-      if (!hasTeam(books, fields.team)) return "no_team";
+      if (!books.tenants.mayHold(fields.team)) return "no_team";
       if (!books.keys.key(id)) books.keys.create(id, digest, lastFour, fields, nowMs);
       return books.keys.key(id);
     });
   }
 
-  async keys(page: PageRequest): Promise<Page<Key> | undefined> {
-    return this.#store.write(({ keys }) => keys.keys(page));
+  async keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined> {
+    return this.#store.write(({ keys }) => keys.keys(page, team));
   }
 
   async key(id: KeyId): Promise<Key | undefined> {
     return this.#store.write(({ keys }) => keys.key(id));
   }
 
-  async amendKey(id: KeyId, changes: Partial<KeyFields>): Promise<Key | "no_team" | undefined> {
+  async amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined> {
     return this.#store.write((books) => {
       const key = books.keys.key(id);
       if (!key || key.revokedAtMs !== null) return undefined;
-      if (changes.team !== key.team && !hasTeam(books, changes.team)) return "no_team";
+      if (changes.team !== key.team && !books.tenants.mayHold(changes.team)) return "no_team";
       books.keys.amend(key, changes);
       return books.keys.key(id);
     });
@@ -289,11 +289,4 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
       () => this.#polls.pollDue(),
     );
   }
-}
-
-/** A key may name a live team or none; `undefined` leaves it as it is. */
-function hasTeam(books: Books, id: TeamId | null | undefined): boolean {
-  if (id === null || id === undefined) return true;
-  const team = books.tenants.team(id);
-  return team !== undefined && team.deletedAtMs === null;
 }

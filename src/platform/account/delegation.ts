@@ -5,11 +5,13 @@ import {
   type DelegatedAction,
   type DelegationOutcome,
   denialOf,
-  type KeyChanges,
+  generalDenialOf,
+  rolesAbove,
   sees,
+  type TeamTarget,
 } from "../../core/delegation.ts";
-import type { KeyDigest, TeamId } from "../../core/ids.ts";
-import type { Key, KeyFields } from "../../core/tenant.ts";
+import type { KeyDigest } from "../../core/ids.ts";
+import type { Key, Team } from "../../core/tenant.ts";
 import { authenticate } from "./admission.ts";
 import type { Books } from "./books.ts";
 
@@ -17,6 +19,8 @@ export function delegate(books: Books, digest: KeyDigest, action: DelegatedActio
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return { kind: "refused", refusal: found.refusal };
   const holder = found.caller.key;
+  const general = generalDenialOf(holder, action);
+  if (general) return { kind: "denied", denial: general };
   const target = targetOf(books, holder, action);
   if (target === "unknown") return { kind: "unknown" };
   const denial = denialOf(holder, action, target);
@@ -24,23 +28,40 @@ export function delegate(books: Books, digest: KeyDigest, action: DelegatedActio
   return act(books, action, target, nowMs);
 }
 
-/** The key acted on, where the action is on one. Out of the holder's sight is unknown; so is a revoked one to change. */
-function targetOf(books: Books, holder: Key, action: DelegatedAction): Key | undefined | "unknown" {
+/**
+ * The key or team acted on, where the action is on one. Out of the holder's sight is unknown; so is a revoked or deleted
+ * one to change.
+ */
+function targetOf(books: Books, holder: Key, action: DelegatedAction): Key | TeamTarget | undefined | "unknown" {
+  if (action.kind === "amend_team" || action.kind === "delete_team") {
+    const team = books.tenants.team(action.id);
+    if (!team || (action.kind === "amend_team" && team.deletedAtMs !== null)) return "unknown";
+    const above = rolesAbove(holder.role);
+    return { team, hasHigherRole: above.length > 0 && books.keys.teamHas(team.id, above) };
+  }
   if (action.kind !== "amend_key" && action.kind !== "revoke_key" && action.kind !== "rotate_key") return undefined;
   const key = books.keys.key(action.id);
   if (!key || !sees(holder, key.team)) return "unknown";
   return action.kind !== "revoke_key" && key.revokedAtMs !== null ? "unknown" : key;
 }
 
-function act(books: Books, action: DelegatedAction, target: Key | undefined, nowMs: number): DelegationOutcome {
+function act(
+  books: Books,
+  action: DelegatedAction,
+  target: Key | TeamTarget | undefined,
+  nowMs: number,
+): DelegationOutcome {
+  if (target !== undefined && "hasHigherRole" in target) return actOnTeam(books, action, target.team, nowMs);
   switch (action.kind) {
     case "create_key":
-      if (!isLive(books, action.fields.team)) return { kind: "no_team" };
+      if (!books.tenants.mayHold(action.fields.team)) return { kind: "no_team" };
       books.keys.create(action.id, action.digest, action.lastFour, action.fields, nowMs);
       break;
     case "amend_key":
-      if (action.changes.team !== target?.team && !isLive(books, action.changes.team)) return { kind: "no_team" };
-      if (target) books.keys.amend(target, changed(target, action.changes));
+      if (action.changes.team !== target?.team && !books.tenants.mayHold(action.changes.team)) {
+        return { kind: "no_team" };
+      }
+      if (target) books.keys.amend(target, action.changes);
       break;
     case "revoke_key":
       books.keys.revoke(action.id, nowMs);
@@ -50,28 +71,21 @@ function act(books: Books, action: DelegatedAction, target: Key | undefined, now
       books.keys.rotate(action.id, action.digest, action.lastFour, nowMs + Math.max(0, action.graceMs));
       return keyOutcome(books, action, digests);
     }
+    case "create_team": {
+      books.tenants.createTeam(action.id, action.fields, nowMs);
+      const team = books.tenants.team(action.id);
+      return team ? { kind: "team", team } : { kind: "unknown" };
+    }
     default:
-      return actOnTeam(books, action, nowMs);
+      return { kind: "unknown" };
   }
   return keyOutcome(books, action, books.keys.digests(action.id));
 }
 
-function actOnTeam(
-  books: Books,
-  action: Extract<DelegatedAction, { kind: "create_team" | "amend_team" | "delete_team" }>,
-  nowMs: number,
-): DelegationOutcome {
-  const { tenants } = books;
-  if (action.kind === "create_team") tenants.createTeam(action.id, action.fields, nowMs);
-  const team = tenants.team(action.id);
-  if (!team) return { kind: "unknown" };
-  if (action.kind === "amend_team") {
-    if (team.deletedAtMs !== null) return { kind: "unknown" };
-    const { limits, ...changes } = action.changes;
-    tenants.amendTeam(team, limits ? { ...changes, limits: { ...team.limits, ...limits } } : changes);
-  }
-  if (action.kind === "delete_team") tenants.deleteTeam(action.id, nowMs);
-  return { kind: "team", team: tenants.team(action.id) ?? team };
+function actOnTeam({ tenants }: Books, action: DelegatedAction, team: Team, nowMs: number): DelegationOutcome {
+  if (action.kind === "amend_team") tenants.amendTeam(team, action.changes);
+  if (action.kind === "delete_team") tenants.deleteTeam(team.id, nowMs);
+  return { kind: "team", team: tenants.team(team.id) ?? team };
 }
 
 /** `digests`: the secrets that the edge should forget, where the action ends them. */
@@ -82,13 +96,4 @@ function keyOutcome(
 ): DelegationOutcome {
   const key = books.keys.key(action.id);
   return key ? { kind: "key", key, digests } : { kind: "unknown" };
-}
-
-const changed = (key: Key, { limits, ...changes }: KeyChanges): Partial<KeyFields> =>
-  limits ? { ...changes, limits: { ...key.limits, ...limits } } : changes;
-
-/** A key may name a live team or none; `undefined` leaves it as it is. */
-function isLive(books: Books, team: TeamId | null | undefined): boolean {
-  if (team === null || team === undefined) return true;
-  return books.tenants.team(team)?.deletedAtMs === null;
 }

@@ -1,8 +1,16 @@
 /**
  * Virtual keys and the digests of their secrets. A key is found by digest in one look-up, whatever their number.
  */
-import type { KeyDigest, KeyId } from "../../core/ids.ts";
-import { type Key, type KeyFields, NO_LIMITS, type Page, type PageRequest } from "../../core/tenant.ts";
+import type { KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
+import {
+  type Changes,
+  type Key,
+  type KeyFields,
+  NO_LIMITS,
+  type Page,
+  type PageRequest,
+  type Role,
+} from "../../core/tenant.ts";
 import { pageOf } from "./pages.ts";
 import type { Sql } from "./schema.ts";
 import { merge } from "./tenants.ts";
@@ -55,15 +63,28 @@ export class Keys {
     return stored && toKey(stored);
   }
 
-  /** Live ones, oldest first. */
-  keys(page: PageRequest): Page<Key> {
+  /** Live ones, oldest first; with `team`, that one's alone. */
+  keys(page: PageRequest, team: TeamId | null = null): Page<Key> {
     return pageOf(page, "ascending", toKey, (after, limit) =>
       this.#sql.exec<StoredKey>(
-        "SELECT * FROM keys WHERE revoked_at_ms IS NULL AND seq > ? ORDER BY seq LIMIT ?",
+        `SELECT * FROM keys WHERE revoked_at_ms IS NULL AND seq > ?1
+           AND (?2 IS NULL OR json_extract(fields, '$.team') = ?2) ORDER BY seq LIMIT ?3`,
         after,
+        team,
         limit,
       ),
     );
+  }
+
+  /** Whether a live key of this team has one of these roles. Reads the account's keys up to the first: for rare acts. */
+  teamHas(team: TeamId, roles: readonly Role[]): boolean {
+    const found = this.#sql.exec(
+      `SELECT 1 FROM keys WHERE revoked_at_ms IS NULL AND json_extract(fields, '$.team') = ?
+         AND json_extract(fields, '$.role') IN (SELECT value FROM json_each(?)) LIMIT 1`,
+      team,
+      JSON.stringify(roles),
+    );
+    return found.toArray().length > 0;
   }
 
   create(id: KeyId, digest: KeyDigest, lastFour: string, fields: KeyFields, nowMs: number): void {
@@ -77,7 +98,7 @@ export class Keys {
     this.#addDigest(digest, id);
   }
 
-  amend(key: Key, changes: Partial<KeyFields>): void {
+  amend(key: Key, changes: Changes<KeyFields>): void {
     const { id, lastFour: _l, createdAtMs: _c, revokedAtMs: _r, ...fields } = key;
     this.#sql.exec("UPDATE keys SET fields = ? WHERE id = ?", JSON.stringify(merge(fields, changes)), id);
     this.#found.clear();

@@ -5,6 +5,8 @@ import type { AccountId, AccountNumber, TeamId } from "../../core/ids.ts";
 import { floorOf, type Money } from "../../core/ledger.ts";
 import {
   type AccountFields,
+  type Changes,
+  type Limits,
   NO_LIMITS,
   type Page,
   type PageRequest,
@@ -61,7 +63,7 @@ export class Tenants {
   }
 
   /** `money`: as it stands, so that a raised floor does not turn a debt that was allowed into a fault of the books. */
-  amend(changes: Partial<AccountFields>, money: Money): void {
+  amend(changes: Changes<AccountFields>, money: Money): void {
     const fields = merge(fieldsOf(this.account()), changes);
     const standing = money.balanceNanoUsd - money.heldNanoUsd;
     this.#sql.exec(
@@ -75,6 +77,11 @@ export class Tenants {
   close(nowMs: number): void {
     this.#sql.exec("UPDATE account SET deleted_at_ms = ? WHERE deleted_at_ms IS NULL", nowMs);
     this.#account = undefined;
+  }
+
+  /** Whether a key may name it: a live team, or none; `undefined` leaves what is. */
+  mayHold(id: TeamId | null | undefined): boolean {
+    return id === null || id === undefined || this.team(id)?.deletedAtMs === null;
   }
 
   createTeam(id: TeamId, fields: TeamFields, nowMs: number): void {
@@ -103,7 +110,7 @@ export class Tenants {
     );
   }
 
-  amendTeam(team: Team, changes: Partial<TeamFields>): void {
+  amendTeam(team: Team, changes: Changes<TeamFields>): void {
     const { id, createdAtMs: _created, deletedAtMs: _deleted, ...fields } = team;
     this.#sql.exec("UPDATE teams SET fields = ? WHERE id = ?", JSON.stringify(merge(fields, changes)), id);
     this.#teams.delete(id);
@@ -115,11 +122,14 @@ export class Tenants {
   }
 }
 
-/** Fields with the named ones changed; `undefined` changes nothing. */
-export function merge<T extends object>(fields: T, changes: Partial<T>): T {
-  const named = Object.entries(changes).filter(([, value]) => value !== undefined);
-  return { ...fields, ...Object.fromEntries(named) };
+/** Fields with the named ones changed, and of the limits the named ones; `undefined` changes nothing. */
+export function merge<T extends { readonly limits: Limits }>(fields: T, changes: Changes<T>): T {
+  const limits = { ...fields.limits, ...named(changes.limits ?? {}) };
+  return { ...fields, ...named(changes), limits };
 }
+
+const named = (changes: object): object =>
+  Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
 
 function fieldsOf(account: AccountRow): AccountFields {
   const { id: _id, number: _n, createdAtMs: _c, deletedAtMs: _d, toleratedNanoUsd: _t, ...fields } = account;

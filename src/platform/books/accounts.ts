@@ -66,11 +66,19 @@ export async function renameAccount(books: D1Database, account: AccountRow, name
   await books.prepare("update accounts set name = ?2 where number = ?1").bind(account.number, name).run();
 }
 
-export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<void> {
-  await books
-    .prepare("update accounts set deleted_ms = coalesce(deleted_ms, ?2) where number = ?1")
-    .bind(account.number, nowMs)
-    .run();
+/**
+ * Marks it deleted and takes its own aliases and instances out of routing, in one transaction; its prices and usage stay as
+ * history. True where routing changed.
+ */
+export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<boolean> {
+  const [, ...removed] = await books.batch([
+    books
+      .prepare("update accounts set deleted_ms = coalesce(deleted_ms, ?2) where number = ?1")
+      .bind(account.number, nowMs),
+    books.prepare("delete from aliases where account = ?1").bind(account.id),
+    books.prepare("delete from instances where account = ?1").bind(account.id),
+  ]);
+  return removed.some(({ meta }) => meta.changes > 0);
 }
 
 /** Deleted ones too; undefined where no account of this id was ever opened. */
