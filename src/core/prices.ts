@@ -67,18 +67,19 @@ function markUpAll(costs: UnitPrices, percent: number): UnitPrices {
   return mapPrices(costs, (cost) => markUp(cost, percent));
 }
 
-function mapPrices(prices: UnitPrices, change: (price: number) => number): UnitPrices {
+function mapPrices(prices: UnitPrices, change: (price: number, unit: Unit) => number): UnitPrices {
   const changed: { [U in Unit]?: number } = {};
   for (const unit of UNIT_NAMES) {
     const price = prices[unit];
-    if (price !== undefined) changed[unit] = change(price);
+    if (price !== undefined) changed[unit] = change(price, unit);
   }
   return changed;
 }
 
 /**
  * The tenant's prices for a call: the plan's override for the called name, else for the row's model; else the row's own
- * prices over marked-up cost. A free row costs nothing whatever the plan says.
+ * prices over marked-up cost. A free row costs nothing whatever the plan says; what is not free never does: a markup on a
+ * cost of nothing is no price, so the row's own stands there.
  */
 export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): FixedPrices {
   if (row.free) return { rule: "free", prices: mapPrices(row.costNanoUsd, () => 0) };
@@ -87,7 +88,9 @@ export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): Fixed
   if (override?.kind === "markup") {
     return {
       rule: `plan:${named}:markup=${override.markupPercent}`,
-      prices: markUpAll(row.costNanoUsd, override.markupPercent),
+      prices: mapPrices(row.costNanoUsd, (cost, unit) =>
+        cost === 0 ? (row.priceNanoUsd[unit] ?? 0) : markUp(cost, override.markupPercent),
+      ),
     };
   }
   const book = { ...markUpAll(row.costNanoUsd, plan.markupPercent), ...row.priceNanoUsd };
@@ -127,7 +130,7 @@ export function dearestOf(bound: Usage, prices: UnitPrices): number {
   return costOf({ ...bound, cached_input_tokens: 0 }, { ...prices, input_tokens: input });
 }
 
-/** Whether these prices name every unit that a call can use. A unit without a price is never given away: 402. */
+/** Whether these prices name every unit that a call can use. A unit without a price, or at none, is never given away: 402. */
 export function pricesCover(usage: Usage, prices: UnitPrices): boolean {
-  return UNIT_NAMES.every((unit) => !usage[unit] || unit === "cached_input_tokens" || prices[unit] !== undefined);
+  return UNIT_NAMES.every((unit) => !usage[unit] || unit === "cached_input_tokens" || (prices[unit] ?? 0) > 0);
 }

@@ -153,4 +153,11 @@ it("a unit that a call can use needs a price; cached input has input's", () => {
   expect(pricesCover({ input_tokens: 5, output_tokens: 1 }, { input_tokens: 1 })).toBe(false);
   expect(pricesCover({ input_tokens: 5, cached_input_tokens: 5 }, { input_tokens: 1 })).toBe(true);
   expect(pricesCover({ images: 0 }, {})).toBe(true);
+  expect(pricesCover({ images: 1 }, { images: 0 })).toBe(false);
+});
+
+it("a markup on a cost of nothing leaves the row's own price: nothing is given away by an override", () => {
+  const gift = row({ costNanoUsd: { images: 0, requests: 50 }, priceNanoUsd: { images: 9 } });
+  const overrides = { m: { kind: "markup", markupPercent: 20 } } as const;
+  expect(tenantPrices(gift, { markupPercent: 0, overrides }, "m").prices).toEqual({ images: 9, requests: 60 });
 });

@@ -174,7 +174,8 @@ class History {
     const admission = await this.#stub.admit(
       request(id, input, {
         keyDigest: digestOf(name),
-        row: row({ costNanoUsd: perToken(price) }),
+        // At no price it must be marked free.
+        row: row({ costNanoUsd: perToken(price), free: price === 0 }),
         bound: cap === null ? { fixed: { input_tokens: input } } : lowerable(input, cap),
       }),
     );

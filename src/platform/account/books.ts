@@ -20,6 +20,7 @@ import { Keys } from "./keys.ts";
 import { Ledger } from "./ledger.ts";
 import { OperatorBook } from "./operator-book.ts";
 import { Outbox } from "./outbox.ts";
+import { OverrunWatch } from "./overrun-watch.ts";
 import { OwnedIds } from "./owned-ids.ts";
 import type { Sql } from "./schema.ts";
 import { Spending } from "./spending.ts";
@@ -46,6 +47,7 @@ export class Books {
   readonly ledger: Ledger;
   readonly spending: Spending;
   readonly operatorBook: OperatorBook;
+  readonly overrunWatch: OverrunWatch;
   readonly outbox: Outbox;
   readonly ownedIds: OwnedIds;
   readonly jobs: Jobs;
@@ -64,6 +66,7 @@ export class Books {
     this.ledger = new Ledger(sql);
     this.spending = new Spending(sql);
     this.operatorBook = new OperatorBook(sql);
+    this.overrunWatch = new OverrunWatch(this.operatorBook);
     this.outbox = new Outbox(sql);
     this.ownedIds = new OwnedIds(sql);
     this.jobs = new Jobs(sql, nowMs);

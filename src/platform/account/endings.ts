@@ -47,7 +47,11 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   // Our own count knows this turn only, not the conversation before it: the bound stands then.
   if (settlement.reading.source === "exact") books.ownedIds.settled(hold.callId, countedTokens(usage));
   books.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
-  if (overrunNanoUsd > 0) books.operatorBook.overrun(hold.callId, overrunNanoUsd, nowMs);
+  if (overrunNanoUsd > 0) {
+    books.operatorBook.overrun(hold.callId, overrunNanoUsd, nowMs);
+    const chargedTodayNanoUsd = books.spending.spent("account", "day", nowMs);
+    books.overrunWatch.overrun(books.tenants.account().id, overrunNanoUsd, chargedTodayNanoUsd, nowMs);
+  }
   books.outbox.add({
     ...eventOf(books, hold, nowMs),
     upstream: settlement.servedBy.upstream,

@@ -30,6 +30,15 @@ export class OperatorBook {
     );
   }
 
+  overrunSince(atMs: number): number {
+    return this.#sql
+      .exec<{ sum: number }>(
+        "SELECT coalesce(sum(amount_nano_usd), 0) AS sum FROM operator_book WHERE kind = 'overrun' AND at_ms >= ?",
+        atMs,
+      )
+      .one().sum;
+  }
+
   totals(): { overrunNanoUsd: number; operatorLossNanoUsd: number } {
     return this.#sql
       .exec<{ overrunNanoUsd: number; operatorLossNanoUsd: number }>(
