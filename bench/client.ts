@@ -77,7 +77,7 @@ class Call {
   body(piece: Buffer): void {
     if (this.#bytes === 0) this.#firstByteAtMs = clockMs();
     this.#bytes += piece.length;
-    this.#watch?.(piece, this.#watch ? clockMs() : 0);
+    if (this.#watch) this.#watch(piece, clockMs());
   }
 
   end(): void {

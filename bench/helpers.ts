@@ -3,6 +3,8 @@ import { type ChildProcess, fork } from "node:child_process";
 import { join } from "node:path";
 import type { Order, Outcome, Target } from "./load.ts";
 
+export type { Outcome } from "./load.ts";
+
 function start(script: string): ChildProcess {
   // A group of its own would outlive Ctrl-C; this one ends with the pipe to the harness.
   return fork(join(import.meta.dirname, script), { stdio: ["ignore", "inherit", "inherit", "ipc"] });

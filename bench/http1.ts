@@ -47,7 +47,7 @@ export class MessageParser {
     if (this.#state === "trailer") {
       if (end === 0) this.#finish();
     } else if (end > 0) {
-      this.#left = Number.parseInt(bytes.latin1Slice(0, end), 16);
+      this.#left = Number.parseInt(bytes.toString("latin1", 0, end), 16);
       this.#state = this.#left === 0 ? "trailer" : "chunk";
     }
     return bytes.subarray(end + 2);
@@ -56,7 +56,7 @@ export class MessageParser {
   #head(bytes: Buffer): Buffer | null {
     const end = bytes.indexOf(HEAD_END);
     if (end < 0) return null;
-    const text = bytes.latin1Slice(0, end);
+    const text = bytes.toString("latin1", 0, end);
     this.#left = Number(/\r\ncontent-length: *(\d+)/i.exec(text)?.[1] ?? 0);
     const chunked = /\r\ntransfer-encoding: *chunked/i.test(text);
     this.#handlers.head(text);

@@ -2,6 +2,7 @@
  * The load, a process of its own: does what the harness says over IPC and answers with times. Its connections are its
  * own; nothing of it runs in the subject's process.
  */
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { type Connection, chatRequest, Connection as Keep, type Timing } from "./client.ts";
 import { clockMs } from "./http1.ts";
 import { chatBody, type Scenario, type Usage } from "./scenario.ts";
@@ -30,10 +31,12 @@ export interface Outcome {
   /** Open loop: how late calls were sent, and how many were unanswered when the last was sent. */
   readonly sendLateMs?: number;
   readonly unanswered?: number;
-  /** Streams: frames, those later than the order allows, and how late they were. */
+  /** Streams: frames, those that took longer through the subject than the order allows, and how long they took. */
   readonly frames?: number;
   readonly stalled?: number;
   readonly lateMs?: { p50: number; p99: number };
+  /** Streams: the harness's own lateness, p99: the upstream's in sending and this process's in reading. */
+  readonly ownLateMs?: number;
 }
 
 const pause = (ms: number) => new Promise<void>((resume) => setTimeout(resume, ms));
@@ -116,16 +119,28 @@ async function open(target: Target, { scenario, rate, seconds }: Order & { kind:
   return { ...summary(timings, failed, startMs), sendLateMs: quantile(late, 0.99), unanswered: left };
 }
 
+const SENT = Buffer.from('"sent_ms":');
 const DUE = Buffer.from('"due_ms":');
+
+const numberAfter = (piece: Buffer, name: Buffer, from: number): number => {
+  const at = piece.indexOf(name, from);
+  return at < 0 ? Number.NaN : Number.parseFloat(piece.toString("latin1", at + name.length, at + name.length + 20));
+};
 
 async function streams(target: Target, order: Order & { kind: "streams" }): Promise<Outcome> {
   const request = chatRequest(target.port, target.key, chatBody(order.scenario, order.usage));
   const late: number[] = [];
+  const sentLate: number[] = [];
   const watch = (piece: Buffer, nowMs: number) => {
     for (let at = piece.indexOf(DUE); at >= 0; at = piece.indexOf(DUE, at + 1)) {
-      late.push(nowMs - Number.parseFloat(piece.latin1Slice(at + DUE.length, at + DUE.length + 20)));
+      const sentMs = numberAfter(piece, SENT, at);
+      if (Number.isNaN(sentMs)) continue;
+      late.push(nowMs - sentMs);
+      sentLate.push(sentMs - numberAfter(piece, DUE, at));
     }
   };
+  const delay = monitorEventLoopDelay({ resolution: 5 });
+  delay.enable();
   const connections: Connection[] = [];
   const timings: Timing[] = [];
   let failed = 0;
@@ -147,11 +162,13 @@ async function streams(target: Target, order: Order & { kind: "streams" }): Prom
   }
   await Promise.all(running);
   for (const connection of connections) connection.close();
+  delay.disable();
   return {
     ...summary(timings, failed, startMs),
     frames: late.length,
     stalled: late.filter((ms) => ms > order.stalledMs).length,
     lateMs: { p50: quantile(late, 0.5), p99: quantile(late, 0.99) },
+    ownLateMs: Math.max(quantile(sentLate, 0.99), delay.percentile(99) / 1e6),
   };
 }
 

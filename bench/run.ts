@@ -1,1 +1,156 @@
-/** `npm run bench`. */
+/**
+ * `npm run bench`: what the gateway costs beside a bare Worker. Prints a table and writes it to `bench/RESULTS.md`.
+ *
+ *     --rounds 7       how many rounds
+ *     --only a,b       figures by name (--list names them); writes nothing
+ *     --quick          two short rounds, to see that it runs; writes nothing
+ *     --write          writes the table all the same
+ *     --no-pin         leaves processes where the system puts them
+ */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { endWith } from "../scripts/ending.ts";
+import { FIGURES, type Figure } from "./figures.ts";
+import { type Load, startLoad, startUpstream, type Upstream } from "./helpers.ts";
+import { type Cores, chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
+import { document, type Measured, type Round, table } from "./report.ts";
+import { shuffled } from "./stats.ts";
+import { type Bundles, makeBundles, SIDES, type Side, type Subject, startSubject, workerdVersion } from "./subject.ts";
+
+Object.assign(process.env, {
+  WRANGLER_LOG: "none",
+  WRANGLER_SEND_METRICS: "false",
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+});
+
+const { values: flags } = parseArgs({
+  options: {
+    rounds: { type: "string" },
+    only: { type: "string" },
+    quick: { type: "boolean", default: false },
+    write: { type: "boolean", default: false },
+    list: { type: "boolean", default: false },
+    "no-pin": { type: "boolean", default: false },
+  },
+});
+const QUICK_SCALE = 0.25;
+const out = (text: string) => process.stdout.write(`${text}\n`);
+
+if (flags.list) {
+  out(FIGURES.map(({ name }) => name).join("\n"));
+  process.exit(0);
+}
+const running = endWith();
+try {
+  await main();
+  running.end(0);
+} catch (error) {
+  out(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  running.end(1);
+}
+
+interface World {
+  readonly bundles: Bundles;
+  readonly upstream: Upstream;
+  readonly load: Load;
+  readonly cores: Cores | null;
+  readonly notes: Set<string>;
+  readonly scale: number;
+}
+
+async function main(): Promise<void> {
+  const figures = choose();
+  const rounds = Number(flags.rounds ?? (flags.quick ? 2 : 7));
+  const cores = flags["no-pin"] ? null : chooseCores();
+  const loadBefore = machineLoad();
+  const [bundles, upstream, load] = await Promise.all([makeBundles(), startUpstream(), startLoad()]);
+  running.onEnd(async () => {
+    upstream.stop();
+    load.stop();
+  });
+  if (cores) for (const pid of [process.pid, upstream.pid, load.pid]) pin(pid, cores.others);
+  const notes = new Set<string>();
+  if (loadBefore > 0.3) notes.add(`The machine was not quiet: its load was ${loadBefore.toFixed(1)} when this began.`);
+  const world: World = { bundles, upstream, load, cores, notes, scale: flags.quick ? QUICK_SCALE : 1 };
+
+  const measured = await measureAll(figures, rounds, world);
+  const text = table(measured, bundles.gatewayGzippedKb);
+  const conditions = {
+    machine: describeMachine(),
+    versions: `workerd ${workerdVersion()}`,
+    placement: cores
+      ? `workerd on core ${cores.subject}; upstream, load and harness on the rest (${cores.others})`
+      : "no process bound to a core",
+    command: `npm run bench${process.argv.length > 2 ? ` -- ${process.argv.slice(2).join(" ")}` : ""}`,
+    rounds,
+    notes: [...notes],
+  };
+  out(`\n${document(text, conditions)}`);
+  if (flags.write || !(flags.quick || flags.only)) {
+    writeFileSync(join(import.meta.dirname, "RESULTS.md"), document(text, conditions));
+  }
+}
+
+function choose(): readonly Figure[] {
+  if (!flags.only) return FIGURES;
+  const names = flags.only.split(",");
+  const unknown = names.filter((name) => !FIGURES.some((figure) => figure.name === name));
+  if (unknown.length > 0) throw new Error(`no figure is called ${unknown.join(", ")}; --list names them`);
+  return FIGURES.filter(({ name }) => names.includes(name));
+}
+
+/** Rounds of figures, figures of sides: each in random order. */
+async function measureAll(figures: readonly Figure[], rounds: number, world: World): Promise<Measured[]> {
+  const results = new Map<Figure, Round[]>(figures.map((figure) => [figure, []]));
+  const shared = figures.some(({ fresh }) => !fresh) ? await start(world) : undefined;
+  if (shared) await warm(shared, world);
+  for (let round = 1; round <= rounds; round++) {
+    for (const figure of shuffled(figures)) {
+      const values: Partial<Record<Side, Round[Side]>> = {};
+      for (const side of shuffled(SIDES)) values[side] = await measure(figure, side, shared, world);
+      results.get(figure)?.push(values as Round);
+      out(`round ${round}/${rounds} ${figure.name.padEnd(15)} ${JSON.stringify(values, rounded)}`);
+    }
+  }
+  await shared?.stop();
+  return figures.map((figure) => ({ figure, rounds: results.get(figure) ?? [] }));
+}
+
+async function measure(figure: Figure, side: Side, shared: Subject | undefined, world: World) {
+  const { load, scale, notes } = world;
+  const note = (text: string) => void notes.add(text);
+  const subject = figure.fresh || !shared ? await start(world) : shared;
+  try {
+    return await figure.measure({ subject, load, scale, note }, side);
+  } finally {
+    if (subject !== shared) await subject.stop();
+  }
+}
+
+async function start({ bundles, upstream, cores }: World): Promise<Subject> {
+  const subject = await startSubject(bundles, upstream.port, cores);
+  running.onEnd(subject.stop);
+  return subject;
+}
+
+/** Until both sides' code is compiled as well as it will be. */
+async function warm(subject: Subject, { load, scale }: World): Promise<void> {
+  for (const side of SIDES) {
+    for (const [frames, calls] of [
+      [0, 1_500 * scale],
+      [200, 200 * scale],
+    ] as const) {
+      for (const usage of ["asked", "unasked"] as const) {
+        const scenario = { frames, paceMs: 0 };
+        const order = { kind: "closed", scenario, usage, connections: 8, calls, pauseMs: 0 } as const;
+        await load.run(subject.targets[side], order);
+      }
+    }
+  }
+  await quiet(subject.pid, 3_000);
+}
+
+function rounded(_name: string, value: unknown): unknown {
+  return typeof value === "number" ? Number(value.toPrecision(4)) : value;
+}

@@ -89,9 +89,10 @@ export async function startSubject(bundles: Bundles, upstreamPort: number, cores
       handleStructuredLogs: () => undefined,
     }),
   );
-  const stop = async () => {
-    await miniflare.dispose();
-    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+  let stopped: Promise<void> | undefined;
+  const stop = () => {
+    stopped ??= miniflare.dispose().then(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+    return stopped;
   };
   try {
     await miniflare.ready;

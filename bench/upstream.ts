@@ -1,7 +1,7 @@
 /**
  * The upstream of both subjects, a process of its own: chat completions as JSON and as streams, by what stands in the
  * request's `bench` field. Streams send one HTTP chunk a frame, either as fast as they are taken or paced; a paced frame
- * says when it was due.
+ * says when it was due and when it was sent.
  */
 import { createServer, type Socket } from "node:net";
 import { chunkOf, clockMs, LAST_CHUNK, MessageParser } from "./http1.ts";
@@ -24,13 +24,13 @@ const JSON_ANSWER = Buffer.from(
 const STREAM_HEAD = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /** With `include_usage` every chunk but the last carries `"usage":null`. */
-function frame(withUsage: boolean, dueMs?: number): string {
+function frame(withUsage: boolean, paced?: { dueMs: number }): string {
   const event = JSON.stringify({
     ...HEAD,
     object: "chat.completion.chunk",
     choices: [{ index: 0, delta: { content: WORD }, finish_reason: null }],
     ...(withUsage && { usage: null }),
-    ...(dueMs !== undefined && { due_ms: Number(dueMs.toFixed(3)) }),
+    ...(paced && { due_ms: Number(paced.dueMs.toFixed(3)), sent_ms: Number(clockMs().toFixed(3)) }),
   });
   return chunkOf(`data: ${event}\n\n`);
 }
@@ -61,10 +61,10 @@ function sendPaced(socket: Socket, { frames, paceMs }: Scenario, withUsage: bool
     const dueMs = startMs + sent * paceMs;
     sent++;
     if (sent === frames) {
-      socket.write(frame(withUsage, dueMs) + lastFrames(frames, withUsage));
+      socket.write(frame(withUsage, { dueMs }) + lastFrames(frames, withUsage));
       return;
     }
-    socket.write(frame(withUsage, dueMs));
+    socket.write(frame(withUsage, { dueMs }));
     setTimeout(next, Math.max(0, startMs + sent * paceMs - clockMs()));
   };
   next();
@@ -86,7 +86,7 @@ const server = createServer({ noDelay: true }, (socket) => {
       body = "";
     },
     body: (piece) => {
-      body += piece.latin1Slice();
+      body += piece.toString("latin1");
     },
     end: () => answer(socket, body),
   });

@@ -211,9 +211,11 @@ describe("a slow reader of a 50 MB stream holds its upstream back", () => {
       }
     };
     const leaving = new AbortController();
-    await ask({ signal: leaving.signal });
+    const stream = await ask({ signal: leaving.signal });
     await sleep(2_000);
     expect(sentBytes).toBeLessThan(20_000_000);
+    // The stream was open all the time: a response that nobody holds is let go by the runtime of the test.
+    expect([open, stream.response.status]).toEqual([true, 200]);
     leaving.abort();
   });
 });

@@ -1,0 +1,253 @@
+/**
+ * What is measured. A figure measures one side at a time and gives numbers for its rows; the harness pairs the sides of a
+ * round. Costs are CPU time of the subject's process, latencies are the client's.
+ */
+import type { Load, Outcome } from "./helpers.ts";
+import { anonymousBytes, cpuMicros, quiet } from "./machine.ts";
+import type { Usage } from "./scenario.ts";
+import type { Side, Subject } from "./subject.ts";
+
+/** One line of the table. */
+export interface Row {
+  readonly id: string;
+  readonly label: string;
+  readonly unit: string;
+  readonly digits: number;
+  /** What the design asks for, of the medians. */
+  readonly target?: { readonly text: string; met(of: Medians): boolean };
+}
+export interface Medians {
+  readonly gateway: number;
+  readonly ratio: number;
+  readonly added: number;
+}
+
+export type Values = Readonly<Record<string, number>>;
+
+export interface Figure {
+  /** For `--only`. */
+  readonly name: string;
+  readonly rows: readonly Row[];
+  /** True where each measurement wants a process that has done nothing yet. */
+  readonly fresh: boolean;
+  measure(on: Bench, side: Side): Promise<Values>;
+}
+
+export interface Bench {
+  readonly subject: Subject;
+  readonly load: Load;
+  /** How much of everything: 1 in a full run. */
+  readonly scale: number;
+  note(text: string): void;
+}
+
+const scaled = (on: Bench, count: number, least: number) => Math.max(least, Math.round(count * on.scale));
+
+/** What follows a call: the outbox ships after 0.5 s, the queue's consumer takes a batch after one more. */
+const TRAIL_MS: Record<Side, number> = { gateway: 2_200, bare: 200 };
+
+/** CPU time from before the order to when everything that it left behind is done, microseconds. */
+async function cpuOf(
+  on: Bench,
+  side: Side,
+  work: () => Promise<Outcome>,
+): Promise<{ micros: number; outcome: Outcome }> {
+  const { pid } = on.subject;
+  const before = cpuMicros(pid);
+  const outcome = await work();
+  if (outcome.failed > 0) throw new Error(`${outcome.failed} of ${outcome.calls} calls failed (${side})`);
+  await quiet(pid, TRAIL_MS[side]);
+  return { micros: cpuMicros(pid) - before, outcome };
+}
+
+const JSON_CALL = { frames: 0, paceMs: 0 };
+
+const calls: Figure = {
+  name: "calls",
+  fresh: false,
+  rows: [
+    {
+      id: "per_cpu_second",
+      label: "Requests per CPU second, JSON, 8 connections",
+      unit: "1/s",
+      digits: 0,
+      target: { text: "ratio >= 0.85", met: ({ ratio }) => ratio >= 0.85 },
+    },
+    { id: "cpu_call", label: "CPU per request, JSON", unit: "us", digits: 0 },
+  ],
+  async measure(on, side) {
+    const count = scaled(on, 2_000, 300);
+    const order = {
+      kind: "closed",
+      scenario: JSON_CALL,
+      usage: "asked",
+      connections: 8,
+      calls: count,
+      pauseMs: 0,
+    } as const;
+    const { micros } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
+    return { cpu_call: micros / count, per_cpu_second: (count * 1e6) / micros };
+  },
+};
+
+const oneConnection: Figure = {
+  name: "latency",
+  fresh: false,
+  rows: [
+    { id: "p50", label: "Latency p50, JSON, one connection", unit: "ms", digits: 2 },
+    { id: "p99", label: "Latency p99, JSON, one connection", unit: "ms", digits: 2 },
+  ],
+  async measure(on, side) {
+    const count = scaled(on, 600, 150);
+    const order = {
+      kind: "closed",
+      scenario: JSON_CALL,
+      usage: "asked",
+      connections: 1,
+      calls: count,
+      pauseMs: 0,
+    } as const;
+    const { outcome } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
+    return { ...outcome.totalMs };
+  },
+};
+
+/** Above this share of a core, latency is the queue's and no longer the subject's. */
+const SATURATED = 0.7;
+/** A call that is sent this late was delayed by the load's own process. */
+const LATE_MS = 20;
+
+function atRate(rate: number): Figure {
+  return {
+    name: `rate-${rate}`,
+    fresh: false,
+    rows: [
+      { id: "p50", label: `Latency p50, JSON, ${rate} calls/s open loop`, unit: "ms", digits: 2 },
+      { id: "p99", label: `Latency p99, JSON, ${rate} calls/s open loop`, unit: "ms", digits: 2 },
+      { id: "busy", label: `Share of the core, ${rate} calls/s`, unit: "%", digits: 1 },
+    ],
+    async measure(on, side) {
+      const seconds = scaled(on, 8, 3);
+      const { pid, targets } = on.subject;
+      const before = cpuMicros(pid);
+      const outcome = await on.load.run(targets[side], { kind: "open", scenario: JSON_CALL, rate, seconds });
+      const busy = (cpuMicros(pid) - before) / (outcome.elapsedMs * 1000);
+      await quiet(pid, TRAIL_MS[side]);
+      const late = (outcome.sendLateMs ?? 0) > LATE_MS;
+      const saturated = busy > SATURATED || (outcome.unanswered ?? 0) > rate / 4 || outcome.failed > 0;
+      if (saturated)
+        on.note(`${side} is saturated at ${rate} calls/s (${(busy * 100).toFixed(0)} % of its core): no latency`);
+      else if (late) on.note(`the load could not keep ${rate} calls/s (${side}): no latency`);
+      const { p50, p99 } = saturated || late ? { p50: Number.NaN, p99: Number.NaN } : outcome.totalMs;
+      return { p50, p99, busy: busy * 100 };
+    },
+  };
+}
+
+const FRAMES = 2_000;
+
+function frames(usage: Usage, most: number): Figure {
+  return {
+    name: `frames-${usage}`,
+    fresh: false,
+    rows: [
+      {
+        id: "cpu_frame",
+        label: `CPU per SSE frame, unpaced, usage ${usage === "asked" ? "asked for" : "not asked for"}`,
+        unit: "us",
+        digits: 2,
+        target: { text: `ratio <= ${most}`, met: ({ ratio }) => ratio <= most },
+      },
+    ],
+    async measure(on, side) {
+      const count = scaled(on, 30, 8);
+      const scenario = { frames: FRAMES, paceMs: 0 };
+      const order = { kind: "closed", scenario, usage, connections: 4, calls: count, pauseMs: 0 } as const;
+      const { micros } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
+      return { cpu_frame: micros / count / FRAMES };
+    },
+  };
+}
+
+const firstToken: Figure = {
+  name: "first-token",
+  fresh: false,
+  rows: [
+    {
+      id: "p50",
+      label: "Time to first token p50, one stream at a time",
+      unit: "ms",
+      digits: 2,
+      target: { text: "added <= 1 ms", met: ({ added }) => added <= 1 },
+    },
+  ],
+  async measure(on, side) {
+    const scenario = { frames: 3, paceMs: 5 };
+    const count = scaled(on, 200, 60);
+    const order = { kind: "closed", scenario, usage: "asked", connections: 1, calls: count, pauseMs: 2 } as const;
+    const { outcome } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
+    return { p50: outcome.firstByteMs.p50 };
+  },
+};
+
+const STALLED_MS = 250;
+const MEMORY_EVERY_MS = 100;
+
+function paced(usage: Usage): Figure {
+  const words = usage === "asked" ? "usage asked for" : "usage not asked for";
+  return {
+    name: `paced-${usage}`,
+    fresh: true,
+    rows: [
+      {
+        id: "stalled",
+        label: `500 streams, 20 frames/s each, ${words}: frames over ${STALLED_MS} ms late`,
+        unit: "frames",
+        digits: 0,
+        target: { text: "0", met: ({ gateway }) => gateway === 0 },
+      },
+      { id: "late", label: `500 streams, ${words}: lateness of a frame p99`, unit: "ms", digits: 1 },
+      { id: "memory", label: `500 streams, ${words}: memory per stream`, unit: "kB", digits: 0 },
+      { id: "busy", label: `500 streams, ${words}: share of the core`, unit: "%", digits: 0 },
+    ],
+    async measure(on, side) {
+      const { subject, load } = on;
+      const target = subject.targets[side];
+      const few = { frames: 20, paceMs: 1 };
+      await load.run(target, { kind: "closed", scenario: few, usage, connections: 8, calls: 200, pauseMs: 0 });
+      await quiet(subject.pid, TRAIL_MS[side]);
+      const idleBytes = anonymousBytes(subject.pid);
+      let mostBytes = idleBytes;
+      const watch = setInterval(() => {
+        mostBytes = Math.max(mostBytes, anonymousBytes(subject.pid));
+      }, MEMORY_EVERY_MS);
+      const count = 500;
+      const scenario = { frames: scaled(on, 120, 100), paceMs: 50 };
+      const order = { kind: "streams", scenario, usage, count, rampMs: 4_000, stalledMs: STALLED_MS } as const;
+      const before = cpuMicros(subject.pid);
+      const outcome = await load.run(target, order);
+      const busy = (cpuMicros(subject.pid) - before) / (outcome.elapsedMs * 1000);
+      clearInterval(watch);
+      const ownMs = outcome.ownLateMs ?? 0;
+      if (ownMs > STALLED_MS / 5) on.note(`the harness itself was up to ${ownMs.toFixed(0)} ms late with 500 streams`);
+      if (outcome.failed > 0) throw new Error(`${outcome.failed} streams of ${side} failed`);
+      return {
+        stalled: outcome.stalled ?? Number.NaN,
+        late: outcome.lateMs?.p99 ?? Number.NaN,
+        memory: (mostBytes - idleBytes) / count / 1000,
+        busy: busy * 100,
+      };
+    },
+  };
+}
+
+export const FIGURES: readonly Figure[] = [
+  calls,
+  oneConnection,
+  ...[25, 50, 100].map(atRate),
+  frames("asked", 2),
+  frames("unasked", 5),
+  firstToken,
+  paced("asked"),
+  paced("unasked"),
+];

@@ -1,0 +1,97 @@
+/** The table: one row a quantity, medians with quartiles, ratios and differences of the pairs of each round. */
+import type { Figure, Row, Values } from "./figures.ts";
+import { type Spread, spread } from "./stats.ts";
+import type { Side } from "./subject.ts";
+
+/** What one round gave for one figure. */
+export type Round = Readonly<Record<Side, Values>>;
+
+export interface Measured {
+  readonly figure: Figure;
+  readonly rounds: readonly Round[];
+}
+
+const HEAD = ["Figure", "Unit", "Bare", "Gateway", "Ratio", "Added", "Target", ""];
+
+export function table(all: readonly Measured[], gatewayGzippedKb: number): string {
+  const lines = all.flatMap(({ figure, rounds }) => figure.rows.map((row) => line(row, rounds)));
+  const size = gatewayGzippedKb;
+  const bundle = [
+    "The gateway's code, gzipped",
+    "kB",
+    "",
+    size.toFixed(1),
+    "",
+    "",
+    "< 150",
+    size < 150 ? "met" : "missed",
+  ];
+  return align([HEAD, ...lines, bundle]);
+}
+
+function line(row: Row, rounds: readonly Round[]): string[] {
+  const pairs = rounds
+    .map(({ bare, gateway }) => ({ bare: bare[row.id] ?? Number.NaN, gateway: gateway[row.id] ?? Number.NaN }))
+    .filter(({ bare, gateway }) => Number.isFinite(bare) && Number.isFinite(gateway));
+  const start = [row.label, row.unit];
+  // A row that most rounds could not measure says nothing.
+  if (pairs.length * 2 <= rounds.length) return [...start, "-", "-", "-", "-", row.target?.text ?? "", "not measured"];
+  const bare = spread(pairs.map((pair) => pair.bare));
+  const gateway = spread(pairs.map((pair) => pair.gateway));
+  const ratio = spread(pairs.map((pair) => pair.gateway / pair.bare));
+  const added = spread(pairs.map((pair) => pair.gateway - pair.bare));
+  const medians = { gateway: gateway.median, ratio: ratio.median, added: added.median };
+  const met = row.target && (row.target.met(medians) ? "met" : "missed");
+  return [
+    ...start,
+    show(bare, row.digits),
+    show(gateway, row.digits),
+    Number.isFinite(ratio.median) ? show(ratio, 2) : "",
+    show(added, row.digits),
+    row.target?.text ?? "",
+    met ?? "",
+  ];
+}
+
+const show = ({ q1, median, q3 }: Spread, digits: number): string =>
+  `${median.toFixed(digits)} [${q1.toFixed(digits)}, ${q3.toFixed(digits)}]`;
+
+/** A Markdown table that reads as well in a terminal. */
+function align(rows: readonly (readonly string[])[]): string {
+  const widths = HEAD.map((_, column) => Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)));
+  const text = (row: readonly string[]) =>
+    `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
+  const [head = [], ...body] = rows;
+  return [text(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...body.map(text)].join("\n");
+}
+
+export interface Conditions {
+  readonly machine: string;
+  readonly versions: string;
+  readonly placement: string;
+  readonly command: string;
+  readonly rounds: number;
+  readonly notes: readonly string[];
+}
+
+export function document(text: string, of: Conditions): string {
+  const notes = of.notes.length > 0 ? `\n${of.notes.map((note) => `- ${note}`).join("\n")}\n` : "";
+  return `# What the gateway costs
+
+${EXPLAINED}
+
+- Machine: ${of.machine}
+- Versions: ${of.versions}
+- Placement: ${of.placement}
+- Command: \`${of.command}\`, ${of.rounds} rounds
+${notes}
+${text}
+`;
+}
+
+const EXPLAINED = `Measured by \`npm run bench\` (see the header of each file in \`bench/\`). A bare Worker, \`fetch\` with only the host
+changed, and the gateway run in the same workerd and ask the same upstream. Each figure is measured on both in every
+round, in random order. Cells are medians over the rounds with the first and third quartile; **ratio** is gateway by
+bare and **added** gateway less bare, both taken within a round. CPU is the time of the workerd process, all threads,
+until what a call left behind is done; KV, D1 and queues are miniflare's simulators in that process and are part of the
+gateway's. Every limit and budget is set at key, team and account. The targets are the design's.`;
