@@ -9,13 +9,14 @@ import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import type { Hold, Rates } from "../core/hold.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
-import { type Applicant, admit, measure } from "./admit.ts";
+import { type Applicant, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import type { Served } from "./attempt.ts";
 import { authenticate } from "./authenticate.ts";
 import { BodyPlace } from "./body-gate.ts";
 import { logRefused } from "./call-log.ts";
 import { type Forwarded, forward } from "./forward.ts";
+import { admitOnce, identify } from "./idempotency.ts";
 import { Lifetime } from "./lifetime.ts";
 import { listen } from "./listen.ts";
 import { own } from "./own.ts";
@@ -23,6 +24,7 @@ import { parse } from "./parse.ts";
 import { BytesPassage, EventPassage } from "./passage.ts";
 import type { Ports } from "./ports.ts";
 import { relay } from "./relay.ts";
+import { replay } from "./replay.ts";
 import { resolve } from "./resolve.ts";
 import { serveFree } from "./serve-free.ts";
 import { failureOf, release, settle } from "./settle.ts";
@@ -84,8 +86,13 @@ async function serveHeld(
   if (!estimated.ok) return no(estimated.refusal, estimated.rates);
 
   const measured = measure(call, route, { recordingMs: heard.recordingMs, estimate: estimated.estimate });
-  const applicant = { call, endpoint, caller, route, measured, callId, startedAtMs };
-  const admission = await admit(applicant, ports);
+  const identified = await identify(request.headers, endpoint, call, caller, ports);
+  if (!identified.ok) return no(identified.refusal);
+  const { idempotency } = identified;
+
+  const applicant = { call, endpoint, caller, route, measured, callId, startedAtMs, idempotency };
+  const admission = await admitOnce(applicant, request.signal, ports);
+  if (!admission.ok && admission.earlier) return replay(applicant, admission.earlier, routing, request.signal, ports);
   if (!admission.ok) return no(admission.refusal, admission.rates);
   const { hold, rates, owned } = admission;
 

@@ -15,6 +15,22 @@ export type RawBody =
   | { readonly kind: "none" };
 export type BodyKind = RawBody["kind"];
 
+const encoder = new TextEncoder();
+
+/** What tells one body from another: not the boundary of a form, which is new each time the same form is sent. */
+export function identityOf(raw: RawBody): readonly Uint8Array<ArrayBuffer>[] {
+  switch (raw.kind) {
+    case "json":
+      return [encoder.encode(JSON.stringify(raw.value))];
+    case "form":
+      return raw.parts.map((part) => part.raw as Uint8Array<ArrayBuffer>);
+    case "any":
+      return [encoder.encode(raw.contentType ?? ""), raw.bytes as Uint8Array<ArrayBuffer>];
+    case "none":
+      return [];
+  }
+}
+
 export type ParsedBody<Body> = { ok: true; body: Body; payload: Payload } | { ok: false; refusal: Refusal };
 
 /** What the table says of a body. */

@@ -12,7 +12,7 @@ import type { OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../prices.ts";
 import type { Refusal } from "../refusal.ts";
 import type { VideoUnit } from "../video/rates.ts";
-import type { BodyKind, BodyRule, RawBody } from "./body.ts";
+import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
 import type { Payload } from "./payload.ts";
 
 /** Which shape errors have on an endpoint. */
@@ -64,6 +64,8 @@ export interface Call {
   readonly jobUnit: VideoUnit | null;
   /** A recording whose length the bound needs; measured by the pipeline. */
   readonly recording: Recording | null;
+  /** What tells this call's body from another's, where the call makes something. */
+  identity(): readonly Uint8Array<ArrayBuffer>[];
   /** The true upper bound. */
   bound(row: ModelRow, measured: Measured): Bound;
   /** A fresh reader for the answer of one try; `sent` is null where the call costs nothing. */
@@ -186,11 +188,16 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
       owned,
       jobUnit: entry.jobUnit?.(body) ?? null,
       recording: entry.recording?.(body) ?? null,
+      identity: entry.retry === "safe" ? noIdentity : identifying(raw.body),
       bound: (row, measured) => entry.meter?.bound(body, measured, row) ?? { fixed: {} },
       reader: (sent) => (entry.meter && sent ? entry.meter.reader(body, sent) : freeReader()),
     },
   };
 }
+
+/** A call that makes nothing is not told from another: its raw body need not be kept. */
+const noIdentity = () => [];
+const identifying = (body: RawBody) => () => identityOf(body);
 
 /** For an answer that costs nothing: any JSON object without an error is one. */
 function freeReader(): AnswerReader {

@@ -87,8 +87,7 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
   }
   const lossNanoUsd = notExecuted ? 0 : hold.amountNanoUsd;
   if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
-  if (notExecuted) books.idempotency.free(hold.callId);
-  else books.idempotency.lost(hold.callId, released.status);
+  books.idempotency.released(released);
   books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
   books.outbox.add({
     ...eventOf(books, hold, nowMs),

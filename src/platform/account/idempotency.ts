@@ -3,6 +3,7 @@
  * with it where nothing was executed, in the same transactions. Which calls run stands in memory too, so that the end of
  * an ordinary call costs no look-up here.
  */
+import type { Release } from "../../core/hold.ts";
 import { type EarlierCall, IDEMPOTENCY_KEPT_MS, type IdempotencyRef, stateAfter } from "../../core/idempotency.ts";
 import type { CallId, KeyId } from "../../core/ids.ts";
 import type { Owned, OwnedKind } from "../../core/owned.ts";
@@ -58,21 +59,22 @@ export class IdempotencyKeys {
     this.#end(callId, stateAfter(status, outcome), status);
   }
 
-  /** It failed; nobody knows whether it was executed. */
-  lost(callId: CallId, status: number): void {
-    this.#end(callId, "unknown", status);
+  /** It cost nothing. Its client was told yes where it was a job that failed later: that stays said. */
+  released({ callId, status, executed }: Pick<Release, "callId" | "status" | "executed">): void {
+    if (stateAfter(status, "") === "completed") this.#end(callId, "completed", status);
+    else if (executed === "no") this.#free(callId);
+    else this.lost(callId, status);
   }
 
-  /** It was not executed: the key is free. */
-  free(callId: CallId): void {
-    if (!this.#running.delete(callId)) return;
-    this.#sql.exec("DELETE FROM idempotency WHERE call_id = ?", callId);
+  /** Nobody knows whether it was executed. */
+  lost(callId: CallId, status: number): void {
+    this.#end(callId, "unknown", status);
   }
 
   /** A late word on a call whose hold had expired. */
   correct(callId: CallId, end: { status: number; outcome: string } | "not_executed"): void {
     this.#running.add(callId);
-    if (end === "not_executed") this.free(callId);
+    if (end === "not_executed") this.#free(callId);
     else this.settled(callId, end.status, end.outcome);
   }
 
@@ -84,6 +86,11 @@ export class IdempotencyKeys {
       nowMs,
       limit,
     );
+  }
+
+  #free(callId: CallId): void {
+    if (!this.#running.delete(callId)) return;
+    this.#sql.exec("DELETE FROM idempotency WHERE call_id = ?", callId);
   }
 
   #end(callId: CallId, state: "completed" | "unknown", status: number): void {

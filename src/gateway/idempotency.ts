@@ -1,0 +1,53 @@
+/**
+ * A call with an `Idempotency-Key`: what identifies it, and its admission, once. A repeat of a call that still runs waits
+ * for it: when that fails without having been executed, the repeat is admitted in its place.
+ */
+import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Admission } from "../core/hold.ts";
+import { type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/idempotency.ts";
+import { toHex } from "../core/key.ts";
+import type { Refusal } from "../core/refusal.ts";
+import { type Applicant, admit } from "./admit.ts";
+import type { Caller, Ports } from "./ports.ts";
+
+const HEADER = "idempotency-key";
+/** How long a repeat waits for the call that runs, ms (design section 5). */
+export const LONGEST_WAIT_MS = 30_000;
+/** Between two looks at it, ms; half as much again each time. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
+
+export type Identified = { ok: true; idempotency: IdempotencyRef | undefined } | { ok: false; refusal: Refusal };
+
+/** Undefined without a key, and where a repeat makes nothing. */
+export async function identify(
+  headers: Headers,
+  endpoint: Endpoint,
+  call: Call,
+  caller: Caller,
+  ports: Ports,
+): Promise<Identified> {
+  const key = headers.get(HEADER);
+  if (key === null || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
+  if (key === "" || key.length > LONGEST_IDEMPOTENCY_KEY) {
+    const message = `The Idempotency-Key must have 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`;
+    return { ok: false, refusal: { kind: "invalid_request", message, param: HEADER } };
+  }
+  const pieces = await Promise.all(call.identity().map((piece) => crypto.subtle.digest("SHA-256", piece)));
+  const body = pieces.map((digest) => toHex(new Uint8Array(digest))).join(" ");
+  const hmac = async (text: string) => toHex(await ports.secrets.hmac(text));
+  const keyHmac = await hmac(`idempotency-key ${caller.account} ${key}`);
+  const bodyHmac = await hmac(`idempotency-body ${endpoint.id} ${call.instance?.askedPath ?? ""} ${body}`);
+  return { ok: true, idempotency: { keyHmac, bodyHmac } };
+}
+
+/** Gives up when the client leaves, and after `LONGEST_WAIT_MS`: then the refusal says that the first one runs. */
+export async function admitOnce(applicant: Applicant, client: AbortSignal, ports: Ports): Promise<Admission> {
+  const sinceMs = ports.now();
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
+    const admission = await admit(applicant, ports);
+    if (admission.ok || admission.earlier?.state !== "running" || client.aborted) return admission;
+    if (ports.now() - sinceMs >= LONGEST_WAIT_MS) return admission;
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}

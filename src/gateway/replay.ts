@@ -1,0 +1,93 @@
+/**
+ * The answer to a call that was carried out before under its idempotency key: made again from the id of what it made, or
+ * the words that its answer is not kept. Nothing is sent that makes anything, and nothing is charged.
+ */
+import { acknowledgement, responseEvents } from "../core/endpoints/read-back.ts";
+import { getResponse } from "../core/endpoints/responses.ts";
+import { type EarlierCall, earlierRefusal } from "../core/idempotency.ts";
+import { asObject } from "../core/meters/answer-fields.ts";
+import type { Owned } from "../core/owned.ts";
+import type { Refusal } from "../core/refusal.ts";
+import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
+import type { Applicant } from "./admit.ts";
+import { callHeaders, refuse } from "./answer.ts";
+import { forward } from "./forward.ts";
+import type { Ports } from "./ports.ts";
+import { parseAnswer } from "./words.ts";
+
+/** Tells a repeat's answer from the first one's, as Stripe's API does. */
+const REPLAYED = "idempotent-replayed";
+
+type ReadBack =
+  | { ok: true; text: string; contentType: string; region: string | null }
+  | { ok: false; refusal: Refusal };
+
+export async function replay(
+  applicant: Applicant,
+  earlier: EarlierCall,
+  routing: RoutingSnapshot,
+  client: AbortSignal,
+  ports: Ports,
+): Promise<Response> {
+  const { callId, endpoint } = applicant;
+  const { created } = earlier;
+  const made =
+    earlier.state === "completed" && created
+      ? await readBack(applicant, created, routing, client, ports)
+      : ({ ok: false, refusal: earlierRefusal(earlier) } as const);
+  if (!made.ok) {
+    const response = refuse(made.refusal, callId, endpoint.errors);
+    response.headers.set(REPLAYED, "true");
+    return response;
+  }
+  const headers = callHeaders(callId, made.region, undefined);
+  headers.set("content-type", made.contentType);
+  headers.set(REPLAYED, "true");
+  return new Response(made.text, { status: earlier.status, headers });
+}
+
+async function readBack(
+  applicant: Applicant,
+  created: Owned,
+  routing: RoutingSnapshot,
+  client: AbortSignal,
+  ports: Ports,
+): Promise<ReadBack> {
+  if (created.kind === "video_job") {
+    return { ok: true, text: acknowledgement(created), contentType: "application/json", region: null };
+  }
+  const { callId, caller } = applicant;
+  const params = { id: created.id };
+  const parsed = getResponse.parse({ askedPath: "", params, body: { kind: "none" } });
+  if (!parsed.ok) return parsed;
+  const { call } = parsed;
+  const forwarded = await forward(
+    {
+      callId,
+      call,
+      endpoint: getResponse,
+      caller,
+      route: { targets: pinnedTo(created), retryOn: [], ownInstance: false },
+      routing,
+      outputCap: undefined,
+      reader: () => call.reader(null),
+    },
+    { signal: client, gone: false },
+    ports,
+  );
+  if (forwarded.kind === "refused") return { ok: false, refusal: goneOr(forwarded.refusal) };
+  if (forwarded.kind !== "served" || forwarded.served.kind !== "document" || !forwarded.served.bytes) {
+    return { ok: false, refusal: { kind: "internal" } };
+  }
+  const { bytes, servedBy } = forwarded.served;
+  const { region } = servedBy;
+  if (!applicant.call.streams) {
+    return { ok: true, text: new TextDecoder().decode(bytes), contentType: "application/json", region };
+  }
+  const text = responseEvents(asObject(parseAnswer(bytes)) ?? {});
+  return { ok: true, text, contentType: "text/event-stream", region };
+}
+
+/** What is no longer kept there was completed all the same. */
+const goneOr = (refusal: Refusal): Refusal =>
+  refusal.kind === "upstream_refused" ? { kind: "idempotency", why: "not_kept" } : refusal;
