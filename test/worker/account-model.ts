@@ -12,6 +12,8 @@ interface ModelCall extends Party {
   readonly admittedAtMs: number;
   readonly amount: number;
   readonly price: number;
+  /** The plan's, at admission. */
+  readonly markup: number;
   expiresAtMs: number;
   tokens: number;
   charged: number;
@@ -31,23 +33,31 @@ export interface Ask extends Party {
 export class AccountModel {
   readonly calls: ModelCall[] = [];
   readonly limits = new Map<string, Limits>();
+  /** Keys, teams and the account. */
   readonly blocked = new Set<string>();
+  /** Revoked keys and deleted teams: for good. */
+  readonly gone = new Set<string>();
   balance = 0;
+  /** How far down balance less holds may go. */
+  floor = 0;
+  /** Percent on top of the cost. */
+  markup = 0;
 
   /** `ok <amount> <cap>`, or the refusal in words. */
   admit(ask: Ask, nowMs: number, ttlMs: number): string {
     this.expire(nowMs);
-    if (this.blocked.has(ask.key)) return "bad_key";
+    if ([ask.key, ask.team, "account"].some((one) => this.blocked.has(one) || this.gone.has(one))) return "bad_key";
     const least = ask.cap === null ? null : Math.min(16, ask.cap);
     const refusal = this.#refusal(ask, least, nowMs);
     if (refusal) return refusal;
     let cap = least;
     while (cap !== null && ask.cap !== null && cap < ask.cap && !this.#refusal(ask, cap + 1, nowMs)) cap++;
     const tokens = ask.input + (cap ?? 0);
-    const amount = tokens * ask.price;
     const { id, key, team, price } = ask;
+    const { markup } = this;
+    const amount = costOf(tokens, { price, markup });
     const times = { admittedAtMs: nowMs, expiresAtMs: nowMs + ttlMs, endedAtMs: 0 };
-    this.calls.push({ id, key, team, price, amount, tokens, ...times, charged: 0, state: "open" });
+    this.calls.push({ id, key, team, price, markup, amount, tokens, ...times, charged: 0, state: "open" });
     return `ok ${amount} ${cap}`;
   }
 
@@ -56,7 +66,7 @@ export class AccountModel {
     if (!call) return "unknown 0";
     if (call.state === "open") {
       this.#end(call, "settled", nowMs);
-      call.charged = Math.min(used * call.price, call.amount);
+      call.charged = Math.min(costOf(used, call), call.amount);
       call.tokens = used;
       this.balance -= call.charged;
     }
@@ -79,7 +89,7 @@ export class AccountModel {
   }
 
   credit(amount: number): string {
-    if (amount < 0 && this.balance - this.held() + amount < 0) return "out_of_range";
+    if (amount < 0 && this.balance - this.held() + amount < this.floor) return "out_of_range";
     this.balance += amount;
     return "booked";
   }
@@ -96,7 +106,7 @@ export class AccountModel {
   /** The first rule that the call would break. */
   #refusal(ask: Ask, cap: number | null, nowMs: number): string | undefined {
     const tokens = ask.input + (cap ?? 0);
-    const amount = tokens * ask.price;
+    const amount = costOf(tokens, { price: ask.price, markup: this.markup });
     const levels: [Level, (call: Party) => boolean, Limits | undefined][] = [
       ["key", (call) => call.key === ask.key, this.limits.get(ask.key)],
       ["team", (call) => call.team === ask.team, this.limits.get(ask.team)],
@@ -126,7 +136,7 @@ export class AccountModel {
       );
       if (spent + this.held(mine) + amount > limits.maxBudgetNanoUsd) return `${level} budget`;
     }
-    if (amount > 0 && this.balance - this.held() - amount < 0) return "no_credit";
+    if (amount > 0 && this.balance - this.held() - amount < this.floor) return "no_credit";
     return undefined;
   }
 }
@@ -142,5 +152,9 @@ function windowStart(duration: BudgetDuration, nowMs: number): number {
   if (duration === "week") return Date.UTC(year, month, day - ((date.getUTCDay() + 6) % 7));
   return duration === "month" ? Date.UTC(year, month, 1) : 0;
 }
+
+/** Rounded up to the nano-USD, once. */
+const costOf = (tokens: number, at: { price: number; markup: number }): number =>
+  Math.ceil((tokens * at.price * (100 + at.markup)) / 100);
 
 const sum = (amounts: readonly number[]): number => amounts.reduce((total, amount) => total + amount, 0);
