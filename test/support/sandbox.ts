@@ -25,12 +25,35 @@ export class Sandbox {
 
   /** Every call of this model meets it, or as many as `times` says. */
   async fault(model: string, fault: Record<string, unknown>): Promise<void> {
-    await this.#call("POST", "/faults", { match: { model }, ...fault });
+    await this.faultAt({ model }, fault);
   }
 
-  async addInstance(instanceId: number, name: string, regions = ["us-east-1", "eu-west-1"]): Promise<void> {
+  /** Every call at such a place. */
+  async faultAt(
+    match: { model?: string; region?: string; path?: string },
+    fault: Record<string, unknown>,
+  ): Promise<void> {
+    await this.#call("POST", "/faults", { match, ...fault });
+  }
+
+  async clearFaults(): Promise<void> {
+    await this.#call("DELETE", "/faults");
+  }
+
+  /** `fields`: kind and path, where it is no chat model. */
+  async addInstance(
+    instanceId: number,
+    name: string,
+    regions = ["us-east-1", "eu-west-1"],
+    fields: { kind?: string; custom_api_path?: string } = {},
+  ): Promise<void> {
     const pods = regions.map((region) => ({ region, healthy: true }));
-    await this.#call("POST", "/instances", { instance_id: instanceId, name, account: "operator", pods });
+    await this.#call("POST", "/instances", { instance_id: instanceId, name, account: "operator", pods, ...fields });
+  }
+
+  /** Takes a region down, or up again. */
+  async setRegion(region: string, healthy: boolean): Promise<void> {
+    await this.#call("POST", "/regions", { region, healthy });
   }
 
   async advance(ms: number): Promise<void> {
@@ -40,6 +63,16 @@ export class Sandbox {
   /** What was executed of these models, oldest first. */
   async executions(...models: string[]): Promise<Execution[]> {
     return (await this.#log("executions")).filter(({ model }) => model !== null && models.includes(model));
+  }
+
+  /** Of all models. */
+  allExecutions(): Promise<Execution[]> {
+    return this.#log("executions");
+  }
+
+  /** Every call that came in, reads and refused ones too. */
+  allCalls(): Promise<Execution[]> {
+    return this.#log("calls");
   }
 
   /** Every call that came in for these models, refused ones too. */
