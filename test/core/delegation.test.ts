@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type DelegatedAction, denialOf, type KeyChanges } from "../../src/core/delegation.ts";
+import { type DelegatedAction, denialOf, type KeyChanges, type TeamChanges } from "../../src/core/delegation.ts";
 import { asId, type KeyDigest, type KeyId, type TeamId } from "../../src/core/ids.ts";
 import { type Key, type Limits, NO_LIMITS } from "../../src/core/tenant.ts";
 
@@ -155,5 +155,57 @@ describe("what a key may do to others", () => {
     expect(denialOf(mine, creating(key({ team })), undefined)).toBeUndefined();
     expect(denialOf(mine, { kind: "amend_team", id: team, changes: {} }, undefined)).toEqual({ why: "team_key" });
     expect(denialOf(holder(), { kind: "amend_team", id: team, changes: {} }, undefined)).toBeUndefined();
+  });
+
+  it("a key that was held back by its team is not let out by who has less than it", () => {
+    const mine = holder({ limits: limits({ rpm_limit: 5 }) });
+    const wide = key({ team });
+    for (const other of [null, asId<TeamId>("team_2")]) {
+      expect(denialOf(mine, amending(wide, { team: other }), wide)).toEqual(exceeds("rpm_limit"));
+      expect(denialOf(holder(), amending(wide, { team: other }), wide)).toBeUndefined();
+      expect(denialOf(mine, amending(wide, { team: other, limits: { rpm_limit: 5 } }), wide)).toBeUndefined();
+    }
+    expect(denialOf(mine, amending(wide, { team, name: "y" }), wide)).toBeUndefined();
+  });
+});
+
+describe("what a key may do to teams", () => {
+  const target = (some: Partial<Limits> = {}, hasHigherRole = false) => ({
+    team: { id: team, name: "t", blocked: false, limits: limits(some), createdAtMs: 0, deletedAtMs: null },
+    hasHigherRole,
+  });
+  const amend = (changes: TeamChanges): DelegatedAction => ({ kind: "amend_team", id: team, changes });
+  const create = (some: Partial<Limits>): DelegatedAction => ({
+    kind: "create_team",
+    id: team,
+    fields: { name: "t", blocked: false, limits: limits(some) },
+  });
+
+  it("one that holds a key of a higher role is neither deleted, blocked nor limited; its name is nobody's", () => {
+    const held = target({}, true);
+    for (const action of [
+      { kind: "delete_team", id: team } as const,
+      amend({ blocked: true }),
+      amend({ limits: { rpm_limit: 0 } }),
+    ]) {
+      expect(denialOf(holder(), action, held)).toEqual(exceeds("role"));
+      expect(denialOf(holder(), action, target())).toBeUndefined();
+    }
+    expect(denialOf(holder(), amend({ name: "y" }), held)).toBeUndefined();
+  });
+
+  it("none gets more than its giver has", () => {
+    const mine = holder({ limits: limits({ rpm_limit: 5, maxBudgetNanoUsd: 10, budgetDuration: "month" }) });
+    const within = { rpm_limit: 5, maxBudgetNanoUsd: 10, budgetDuration: "month" } as const;
+    expect(denialOf(mine, create(within), undefined)).toBeUndefined();
+    expect(denialOf(mine, create({ ...within, rpm_limit: 6 }), undefined)).toEqual(exceeds("rpm_limit"));
+    expect(denialOf(mine, create({ ...within, maxBudgetNanoUsd: null }), undefined)).toEqual(exceeds("max_budget"));
+    expect(denialOf(mine, amend({ limits: { rpm_limit: null } }), target({ rpm_limit: 1 }))).toEqual(
+      exceeds("rpm_limit"),
+    );
+    // The window that is not named is the one that stands.
+    const daily = target({ maxBudgetNanoUsd: 1, budgetDuration: "day" });
+    expect(denialOf(mine, amend({ limits: { maxBudgetNanoUsd: 2 } }), daily)).toEqual(exceeds("budget_duration"));
+    expect(denialOf(mine, amend({ limits: { rpm_limit: 2 } }), daily)).toBeUndefined();
   });
 });
