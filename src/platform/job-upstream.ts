@@ -17,14 +17,24 @@ export async function askUpstream(
   context: Pick<ExecutionContext, "waitUntil">,
   job: Job,
 ): Promise<JobAnswer> {
+  const patience = new AbortController();
+  const timer = setTimeout(() => patience.abort(), POLL_TIMEOUT_MS);
   try {
-    return await poll(env, context, job);
+    return await poll(env, context, job, patience.signal);
   } catch {
     return { kind: "nothing" };
+  } finally {
+    // A pending timer would keep the object in memory.
+    clearTimeout(timer);
   }
 }
 
-async function poll(env: Env, context: Pick<ExecutionContext, "waitUntil">, job: Job): Promise<JobAnswer> {
+async function poll(
+  env: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
+  job: Job,
+  signal: AbortSignal,
+): Promise<JobAnswer> {
   const secrets = await readSecrets(env);
   if (!secrets.ok) return { kind: "nothing" };
   const { directory, upstreams } = openPorts(env, context, secrets.secrets);
@@ -41,7 +51,7 @@ async function poll(env: Env, context: Pick<ExecutionContext, "waitUntil">, job:
       accept: "application/json",
       body: null,
       careful: false,
-      signal: AbortSignal.timeout(POLL_TIMEOUT_MS),
+      signal,
     },
     routing,
   );
