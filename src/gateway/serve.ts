@@ -131,9 +131,10 @@ function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: P
     } catch (error) {
       // A defect of ours: whatever it was, the hold is ended and the client is told.
       ports.log({ event: "call_crashed", call: hold.callId, error: String(error) });
-      const refusal: Refusal = { kind: "internal" };
+      // What may have made something by then is not to be repeated.
+      const refusal: Refusal = { kind: endpoint.retry === "safe" ? "internal" : "outcome_unknown" };
       response.resolve(refuse(refusal, hold.callId, endpoint.errors, rates));
-      await release(admitted, { reason: "internal", status: 500 }, "unknown", null, ports);
+      await release(admitted, { ...failureOf(refusal), reason: "internal" }, "unknown", null, ports);
     } finally {
       lifetime.stop();
     }

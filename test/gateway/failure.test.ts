@@ -221,6 +221,23 @@ describe("an outcome that nobody knows", () => {
   });
 });
 
+describe("a defect of ours", () => {
+  it.each<[string, Endpoint, object, number, string | null]>([
+    ["chat", chatCompletions, CHAT, 500, null],
+    ["what makes something", imageGenerations, IMAGE, 504, "false"],
+  ])(
+    "in a call of %s ends its hold, and nobody repeats what may have been made",
+    async (_, endpoint, body, status, again) => {
+      const world = worldOf(() => {
+        throw new Error("a defect");
+      });
+      const { response } = await call(world, body, endpoint);
+      expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, again]);
+      expect(world.released).toEqual([expect.objectContaining({ reason: "internal", status, executed: "unknown" })]);
+    },
+  );
+});
+
 describe("whose fault it is", () => {
   it.each([402, 404])("%i of the owner's own instance passes, and is not the operator's business", async (status) => {
     const instance = { instanceId: 9, account: ACCOUNT, name: "m", upstreams: ["u"], customApiPath: null };
@@ -275,6 +292,24 @@ describe("a client that has left", () => {
     });
     await call(world, { ...CHAT, stream: true }, chatCompletions, leave.signal);
     expect([world.settled.length, world.released.length]).toEqual([0, 1]);
+  });
+
+  it("of a JSON call: its upstream is read on for 25 s and no longer, and its input is charged", async () => {
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
+    const leave = new AbortController();
+    const world = worldOf(({ request: { signal } }) => {
+      leave.abort();
+      return new Promise((resolve) => signal.addEventListener("abort", () => resolve({ kind: "lost" })));
+    });
+    const ended = call(world, CHAT, chatCompletions, leave.signal);
+    await vi.waitFor(() => expect(world.sent).toHaveLength(1));
+    await vi.advanceTimersByTimeAsync(24_900);
+    expect(world.settled).toEqual([]);
+    await vi.advanceTimersByTimeAsync(200);
+    await ended;
+    expect(world.settled).toEqual([expect.objectContaining({ outcome: "client_gone", status: 499 })]);
+    expect(world.settled[0]?.reading.usage.input_tokens).toBeGreaterThan(0);
+    expect(world.sent).toHaveLength(1);
   });
 
   it("with what may have been executed: charged for its input at least", async () => {
