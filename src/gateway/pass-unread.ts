@@ -16,7 +16,7 @@ import type { Ports } from "./ports.ts";
 const READ_EVERY_MS = 300;
 /** After its last event, so long its client has to take it before the call is told as delivered. */
 const TAKEN_WITHIN_MS = 100;
-const PIECE_BYTES = 64 * 1024;
+const PIECE_BYTES = 16 * 1024;
 /** Text comes in events smaller than this. */
 const EVENT_BYTES = 16 * 1024;
 /** What a stream may have come to: so much, and so much more for each millisecond. */
