@@ -12,6 +12,8 @@ import type { Refusal } from "./refusal.ts";
 
 /** How long a key is remembered, ms. */
 export const IDEMPOTENCY_KEPT_MS = 24 * 60 * 60 * 1000;
+/** How long a submission without a key can be joined by a repeat of it, ms. */
+export const IMPLIED_KEPT_MS = 60_000;
 /** The longest key, in characters. */
 export const LONGEST_IDEMPOTENCY_KEY = 255;
 
@@ -20,6 +22,11 @@ export interface IdempotencyRef {
   readonly keyHmac: string;
   /** Of the endpoint and the body, whatever boundary a form came with. */
   readonly bodyHmac: string;
+  /**
+   * Set where the caller named no key and the body itself stands for one, for `IMPLIED_KEPT_MS`. `first`: begins anew,
+   * whatever was sent before. `again`: the client's library says that it repeats itself, so it joins what it repeats.
+   */
+  readonly implied?: "first" | "again";
 }
 
 /** The call that a key was used for before. */

@@ -3,6 +3,7 @@
  * Crosses RPC as values.
  */
 import type { Rates } from "./hold.ts";
+import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 import type { CallId, KeyDigest } from "./ids.ts";
 import type { ModelRow, UnitPrices } from "./prices.ts";
 import type { Refusal } from "./refusal.ts";
@@ -24,10 +25,12 @@ export interface Inquiry {
    * must have room: admission follows, and judges them again.
    */
   readonly purpose: "prices" | "quote" | "submission";
+  /** Of a submission: one that was carried out before needs neither room nor a quote. */
+  readonly idempotency?: IdempotencyRef | undefined;
   readonly startedAtMs: number;
 }
 
 /** `prices`: the tenant's, by its plan, for one price's worth of each unit. */
 export type Inquired =
   | { readonly ok: true; readonly prices: UnitPrices; readonly rates: Rates }
-  | { readonly ok: false; readonly refusal: Refusal; readonly rates?: Rates };
+  | { readonly ok: false; readonly refusal: Refusal; readonly rates?: Rates; readonly earlier?: EarlierCall };

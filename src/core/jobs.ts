@@ -26,8 +26,6 @@ export const VIEW_PATIENCE_MS = 4_000;
 export const DEADLINE_SLACK_MS = 600_000;
 /** How long after its submission a tenant can ask for a job, ms. */
 export const JOB_KEPT_MS = 7 * 24 * 3_600_000;
-/** A repeat that says it is one joins the submission it repeats for this long, ms. */
-export const REPEAT_JOINS_MS = 60_000;
 
 const SOONEST_POLL_MS = 5_000;
 const LATEST_POLL_MS = 30_000;

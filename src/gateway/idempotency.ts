@@ -19,7 +19,10 @@ const LONGEST_PAUSE_MS = 2_000;
 
 export type Identified = { ok: true; idempotency: IdempotencyRef | undefined } | { ok: false; refusal: Refusal };
 
-/** Undefined without a key, and where a repeat makes nothing. */
+/** Counts an SDK's own repeats of a request. */
+const REPEATS_HEADER = "x-stainless-retry-count";
+
+/** Undefined without a key, and where a repeat makes nothing. A submission's own body stands for a key that is not sent. */
 export async function identify(
   headers: Headers,
   endpoint: Endpoint,
@@ -28,17 +31,21 @@ export async function identify(
   ports: Ports,
 ): Promise<Identified> {
   const key = headers.get(HEADER);
-  if (key === null || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
-  if (key === "" || key.length > LONGEST_IDEMPOTENCY_KEY) {
+  const isSubmission = endpoint.manner === "job";
+  if ((key === null && !isSubmission) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
+  if (key === "" || (key ?? "").length > LONGEST_IDEMPOTENCY_KEY) {
     const message = `The Idempotency-Key must have 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`;
     return { ok: false, refusal: { kind: "invalid_request", message, param: HEADER } };
   }
   const pieces = await Promise.all(call.identity().map((piece) => crypto.subtle.digest("SHA-256", piece)));
   const body = pieces.map((digest) => toHex(new Uint8Array(digest))).join(" ");
   const hmac = async (text: string) => toHex(await ports.secrets.hmac(text));
-  const keyHmac = await hmac(`idempotency-key ${caller.account} ${key}`);
   const bodyHmac = await hmac(`idempotency-body ${endpoint.id} ${call.instance?.askedPath ?? ""} ${body}`);
-  return { ok: true, idempotency: { keyHmac, bodyHmac } };
+  if (key === null) {
+    const implied = Number(headers.get(REPEATS_HEADER) ?? 0) >= 1 ? "again" : "first";
+    return { ok: true, idempotency: { keyHmac: await hmac(`implied-key ${bodyHmac}`), bodyHmac, implied } };
+  }
+  return { ok: true, idempotency: { keyHmac: await hmac(`idempotency-key ${caller.account} ${key}`), bodyHmac } };
 }
 
 /** Gives up when the client leaves, and after `LONGEST_WAIT_MS`: then the refusal says that the first one runs. */

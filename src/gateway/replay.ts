@@ -9,11 +9,14 @@ import { asObject } from "../core/meters/answer-fields.ts";
 import type { Owned } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
-import type { Applicant } from "./admit.ts";
+import type * as admit from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import { forward } from "./forward.ts";
 import type { Ports } from "./ports.ts";
 import { parseAnswer } from "./words.ts";
+
+/** The call that repeats, as far as it has come. */
+type Applicant = Pick<admit.Applicant, "call" | "endpoint" | "caller" | "callId">;
 
 /** Tells a repeat's answer from the first one's, as Stripe's API does. */
 const REPLAYED = "idempotent-replayed";

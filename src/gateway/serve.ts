@@ -81,16 +81,17 @@ async function serveHeld(
   if (!resolved.ok) return no(resolved.refusal);
   const { route, routing } = resolved;
 
-  const asking = { call, endpoint, caller, callId, startedAtMs, route, routing };
-  const estimated = await estimate(asking, request.signal, ports);
-  if (!estimated.ok) return no(estimated.refusal, estimated.rates);
-
-  const measured = measure(call, route, { recordingMs: heard.recordingMs, estimate: estimated.estimate });
   const identified = await identify(request.headers, endpoint, call, caller, ports);
   if (!identified.ok) return no(identified.refusal);
   const { idempotency } = identified;
 
-  const applicant = { call, endpoint, caller, route, measured, callId, startedAtMs, idempotency };
+  const asking = { call, endpoint, caller, callId, startedAtMs, route, routing, idempotency };
+  const estimated = await estimate(asking, request.signal, ports);
+  if (!estimated.ok && estimated.earlier) return replay(asking, estimated.earlier, routing, request.signal, ports);
+  if (!estimated.ok) return no(estimated.refusal, estimated.rates);
+
+  const measured = measure(call, route, { recordingMs: heard.recordingMs, estimate: estimated.estimate });
+  const applicant = { ...asking, measured };
   const admission = await admitOnce(applicant, request.signal, ports);
   if (!admission.ok && admission.earlier) return replay(applicant, admission.earlier, routing, request.signal, ports);
   if (!admission.ok) return no(admission.refusal, admission.rates);

@@ -4,7 +4,7 @@
  */
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
 import { QUOTE_PATH, videoQuote } from "../core/endpoints/video.ts";
-import type { Rates } from "../core/hold.ts";
+import type { IdempotencyRef } from "../core/idempotency.ts";
 import type { CallId } from "../core/ids.ts";
 import type { Inquired, Inquiry } from "../core/inquiry.ts";
 import type { Refusal } from "../core/refusal.ts";
@@ -23,15 +23,14 @@ export interface Enquirer {
   readonly startedAtMs: number;
   readonly route: Route;
   readonly routing: RoutingSnapshot;
+  readonly idempotency?: IdempotencyRef | undefined;
 }
 
-export type Estimated =
-  | { ok: true; estimate: Estimate; region: string | null }
-  | { ok: false; refusal: Refusal; rates?: Rates };
+export type Estimated = { ok: true; estimate: Estimate; region: string | null } | { ok: false; refusal: Refusal };
 
 /** Asks for the tenant's prices; an object that cannot be asked lets nobody on. */
 export async function inquire(from: Enquirer, purpose: Inquiry["purpose"], ports: Ports): Promise<Inquired> {
-  const { call, endpoint, caller, callId, startedAtMs, route } = from;
+  const { call, endpoint, caller, callId, startedAtMs, route, idempotency } = from;
   const inquiry: Inquiry = {
     callId,
     keyDigest: caller.digest,
@@ -41,6 +40,7 @@ export async function inquire(from: Enquirer, purpose: Inquiry["purpose"], ports
     row: route.row,
     unit: call.jobUnit,
     purpose,
+    idempotency,
     startedAtMs,
   };
   try {
@@ -84,7 +84,7 @@ export async function estimate(
   from: Enquirer,
   client: AbortSignal,
   ports: Ports,
-): Promise<{ ok: true; estimate?: Estimate } | { ok: false; refusal: Refusal; rates?: Rates }> {
+): Promise<{ ok: true; estimate?: Estimate } | (Inquired & { ok: false })> {
   if (from.endpoint.manner !== "job") return { ok: true };
   const inquired = await inquire(from, "submission", ports);
   return inquired.ok ? askQuote(from, client, ports) : inquired;

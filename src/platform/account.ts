@@ -116,7 +116,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
 
   async job(digest: KeyDigest, id: string): Promise<JobView> {
     const found = this.#store.write((books, nowMs) => findJob(books, digest, id, nowMs)) ?? NEVER_OPENED;
-    return found.ok ? this.#polls.view(found.job) : found;
+    return found.ok ? this.#polls.viewSoon(found.job) : found;
   }
 
   // The account

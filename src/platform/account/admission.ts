@@ -151,12 +151,12 @@ export function forbid({ key }: LiveCaller, model: string): Refusal | undefined 
 }
 
 /** A call whose idempotency key was used before is not held again, and counts against no limit. */
-function sentBefore(
+export function sentBefore(
   books: Books,
   { key }: LiveCaller,
-  { idempotency }: AdmitRequest,
+  { idempotency }: Pick<AdmitRequest, "idempotency">,
   nowMs: number,
-): Admission | undefined {
+): (Admission & { ok: false }) | undefined {
   const earlier = idempotency && books.idempotency.find(key.id, idempotency, nowMs);
   if (!earlier) return undefined;
   if (earlier === "other_body") return { ok: false, refusal: { kind: "idempotency", why: "other_body" } };

@@ -4,7 +4,13 @@
  * an ordinary call costs no look-up here.
  */
 import type { Release } from "../../core/hold.ts";
-import { type EarlierCall, IDEMPOTENCY_KEPT_MS, type IdempotencyRef, stateAfter } from "../../core/idempotency.ts";
+import {
+  type EarlierCall,
+  IDEMPOTENCY_KEPT_MS,
+  type IdempotencyRef,
+  IMPLIED_KEPT_MS,
+  stateAfter,
+} from "../../core/idempotency.ts";
 import type { CallId, KeyId } from "../../core/ids.ts";
 import type { Owned, OwnedKind } from "../../core/owned.ts";
 import type { Sql } from "./schema.ts";
@@ -24,6 +30,7 @@ export class IdempotencyKeys {
 
   /** The call that the key was used for; `other_body`: with another request. */
   find(keyId: KeyId, ref: IdempotencyRef, nowMs: number): EarlierCall | "other_body" | undefined {
+    if (ref.implied === "first") return undefined;
     const [row] = this.#sql
       .exec<Row>(
         "SELECT body_hmac, call_id, state, status FROM idempotency WHERE key_id = ? AND key_hmac = ? AND kept_until_ms > ?",
@@ -49,7 +56,7 @@ export class IdempotencyKeys {
       ref.keyHmac,
       ref.bodyHmac,
       callId,
-      nowMs + IDEMPOTENCY_KEPT_MS,
+      nowMs + (ref.implied ? IMPLIED_KEPT_MS : IDEMPOTENCY_KEPT_MS),
     );
     this.#running.add(callId);
   }

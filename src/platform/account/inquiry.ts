@@ -6,7 +6,7 @@ import type { Inquired, Inquiry } from "../../core/inquiry.ts";
 import { submissionRefusal } from "../../core/jobs.ts";
 import { limitRefusal, ratesOf } from "../../core/limits.ts";
 import { tenantPrices } from "../../core/prices.ts";
-import { authenticate, forbid } from "./admission.ts";
+import { authenticate, forbid, sentBefore } from "./admission.ts";
 import type { Books } from "./books.ts";
 import { expireDue } from "./endings.ts";
 
@@ -22,8 +22,12 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   if (unit !== null && !row.free && fixed.prices[unit] === undefined) {
     return { ok: false, refusal: { kind: "model_not_priced", model } };
   }
+  const earlier = sentBefore(books, caller, inquiry, nowMs);
+  const runs = earlier?.earlier?.state === "running";
+  if (earlier && !runs) return earlier;
   const levels = books.levels(caller, nowMs);
-  if (purpose !== "prices") {
+  // A repeat of what runs waits for it: admission says how that ends.
+  if (purpose !== "prices" && !runs) {
     // A quote takes no slot, so it needs none.
     const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
     const refusal =
