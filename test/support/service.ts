@@ -171,6 +171,13 @@ export function useOf(endpoint: string): keyof Names {
 
 export const ask = (tenant: Tenant, { path, init }: Asked): Promise<Response> => tenant.fetch(path, init);
 
+/**
+ * For answers that come before the body was read: a client that is still sending may find the connection closed and asks
+ * again.
+ */
+export const askUntilTold = (tenant: Tenant, asked: Asked): Promise<Response> =>
+  eventually("an answer", () => ask(tenant, asked), { withinMs: 30_000 });
+
 export type Used = Omit<Execution, "usage"> & { readonly usage: Readonly<Record<string, number>> | null };
 
 /** What the price book says of a usage, in nano-USD. */
