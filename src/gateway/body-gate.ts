@@ -18,14 +18,16 @@ export class BodyPlace {
   readonly #room: BodyRoom;
   readonly #now: () => number;
   readonly #gone: AbortSignal;
+  readonly #keepAlive: (work: Promise<unknown>) => void;
   #until: Promise<unknown> = Promise.resolve();
   #leave: (() => void) | null = null;
 
   /** `gone`: aborts when the client leaves; nobody waits for it then. */
-  constructor(gone: AbortSignal, ports: Pick<Ports, "bodies" | "now">) {
+  constructor(gone: AbortSignal, ports: Pick<Ports, "bodies" | "now" | "waitUntil">) {
     this.#gone = gone;
     this.#room = ports.bodies;
     this.#now = () => ports.now();
+    this.#keepAlive = (work) => ports.waitUntil(work);
   }
 
   /** For the body of a call of this account: false where there was no room in time. Room is taken once. */
@@ -50,9 +52,13 @@ export class BodyPlace {
 
   #hold(place: Place): void {
     const staying = setInterval(() => this.#room.stay(place, this.#now()), STAY_EVERY_MS);
+    const left = Promise.withResolvers<void>();
+    // A sender that leaves in the middle of its body tears the call down, the end of it too that gives the place back.
+    this.#keepAlive(left.promise);
     this.#leave = () => {
       clearInterval(staying);
       this.#room.leave(place);
+      left.resolve();
     };
   }
 
