@@ -1,10 +1,20 @@
 /**
  * Bundles a Worker as `wrangler deploy` does, by the same bundler with the same choices, in a tenth of the time.
  */
-import { build } from "esbuild";
+import { pathToFileURL } from "node:url";
+import { build, type Plugin } from "esbuild";
 
 /** Types that a Worker imports as text (wrangler's own default rules). */
 const TEXT = { ".sql": "text", ".txt": "text", ".html": "text" } as const;
+
+/**
+ * Tests build a gateway with stops of theirs inside: `TEST_BUILD_PLUGIN` names a module that exports a plugin of the
+ * bundler's. A deployment is built by wrangler, which knows nothing of it.
+ */
+async function pluginsOfTests(): Promise<Plugin[]> {
+  const file = process.env.TEST_BUILD_PLUGIN;
+  return file ? [((await import(pathToFileURL(file).href)) as { default: Plugin }).default] : [];
+}
 
 /** One ES module. */
 export async function bundle(main: string, define: Record<string, string>): Promise<string> {
@@ -17,6 +27,7 @@ export async function bundle(main: string, define: Record<string, string>): Prom
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*"],
     loader: TEXT,
+    plugins: await pluginsOfTests(),
     define: { "process.env.NODE_ENV": '"production"', ...define },
     keepNames: true,
     logLevel: "warning",

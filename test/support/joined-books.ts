@@ -1,0 +1,100 @@
+/**
+ * The judge after crashes: what the upstream executed, what the ledger charges and what usage says, joined call by call.
+ * Each execution is billed once, or booked as the operator's loss once; nothing else is billed.
+ */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { eventually } from "./eventually.ts";
+import type { AuditReport } from "./operator.ts";
+import type { Execution } from "./sandbox.ts";
+import type { Tenant } from "./tenant.ts";
+
+export interface JoinedEvent {
+  readonly event_id: string;
+  readonly endpoint: string;
+  readonly outcome: string;
+  readonly source: string;
+  readonly price_nano_usd: number;
+  readonly loss_nano_usd: number;
+  readonly overrun_nano_usd: number;
+}
+
+/** The usage events of an account, as they stand in the operator's D1. */
+export function usageEventsOf(stateDir: string, account: string): JoinedEvent[] {
+  const files = readdirSync(join(stateDir, "gateway"), { recursive: true, encoding: "utf8" });
+  return files
+    .filter((file) => /d1.*\.sqlite$/i.test(file))
+    .flatMap((file) => {
+      const database = new DatabaseSync(join(stateDir, "gateway", file), { readOnly: true });
+      try {
+        const rows = database.prepare("SELECT * FROM usage_events WHERE account = ?").all(account);
+        return rows as unknown as JoinedEvent[];
+      } catch {
+        // A database of miniflare's own.
+        return [];
+      } finally {
+        database.close();
+      }
+    });
+}
+
+/** Waits until nothing of this account is under way any more. */
+export const atRest = (tenant: Tenant, withinMs: number): Promise<AuditReport> =>
+  eventually(
+    `${tenant.account} is at rest`,
+    async () => {
+      const audit = await tenant.audit();
+      return audit.open_holds === 0 && audit.outbox === 0 && audit;
+    },
+    { withinMs, everyMs: 200 },
+  );
+
+/** What does not agree, in words. `executions`: of this tenant's calls, and perhaps of others. */
+export async function mismatches(
+  stateDir: string,
+  tenant: Tenant,
+  executions: readonly Execution[],
+): Promise<readonly string[]> {
+  const audit = await tenant.audit();
+  const charges = await tenant.charges();
+  const events = new Map(usageEventsOf(stateDir, tenant.account).map((event) => [event.event_id, event]));
+  const executed = new Set(executions.map(({ request_id }) => request_id));
+  const wrong = [...audit.problems];
+  const say = (words: string) => wrong.push(`${tenant.account}: ${words}`);
+  if (!audit.ok || audit.held_usd !== 0) say(`the audit says ${JSON.stringify(audit)}`);
+  const charged = new Map<string | null, number>();
+  for (const { call_id, amount_usd } of charges) {
+    if (charged.has(call_id)) say(`${call_id} is charged twice`);
+    charged.set(call_id, amount_usd);
+    const event = events.get(call_id ?? "");
+    if (!event) say(`${call_id} is charged and in no report`);
+    else if (Math.abs(event.price_nano_usd / 1e9 + amount_usd) > 1e-12) {
+      say(`${call_id} is charged ${amount_usd} and reported as ${event.price_nano_usd}`);
+    }
+    if (amount_usd !== 0 && !executed.has(call_id)) say(`${call_id} is charged and was never executed`);
+  }
+  for (const event of events.values()) {
+    const { event_id, price_nano_usd, loss_nano_usd } = event;
+    if (price_nano_usd > 0 && loss_nano_usd > 0) say(`${event_id} is both billed and lost`);
+    if (price_nano_usd > 0 && !charged.has(event_id)) say(`${event_id} is reported and not charged`);
+    if (executed.has(event_id) && price_nano_usd === 0 && loss_nano_usd === 0 && !charged.has(event_id)) {
+      say(`${event_id} was executed and is neither billed nor lost: ${JSON.stringify(event)}`);
+    }
+  }
+  return wrong;
+}
+
+/** Executions of these models of which no usage event tells. */
+export function untold(
+  stateDir: string,
+  tenants: readonly Tenant[],
+  executions: readonly Execution[],
+): readonly string[] {
+  const told = new Set(
+    tenants.flatMap(({ account }) => usageEventsOf(stateDir, account).map(({ event_id }) => event_id)),
+  );
+  return executions.flatMap(({ request_id, path }) =>
+    request_id !== null && told.has(request_id) ? [] : [`${path} ${request_id} was executed and nobody reports it`],
+  );
+}
