@@ -24,7 +24,7 @@ export type Refusal =
   | { kind: "model_not_priced"; model: string }
   | { kind: "model_not_allowed"; model: string }
   /** An id of a kind the service hands out that this account does not own, or no longer. */
-  | { kind: "id_not_found"; what: string }
+  | { kind: "id_not_found"; what: "response" | "video job" }
   | {
       kind: "rate_limit";
       level: LimitLevel;
@@ -109,6 +109,12 @@ const IDEMPOTENCY: Record<(Refusal & { kind: "idempotency" })["why"], string> = 
     "Use a new key to have it done again.",
 };
 
+/** How long ids can be asked for. */
+const KEPT: Record<(Refusal & { kind: "id_not_found" })["what"], string> = {
+  response: "responses are kept for 24 hours after the last turn",
+  "video job": "video jobs are kept for 7 days",
+};
+
 const invalid = (status: number, message: string, param: string | null, code: string): HttpRefusal => ({
   status,
   message,
@@ -189,7 +195,7 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   id_not_found: (refusal) =>
     invalid(
       404,
-      `No ${refusal.what} with this id is available. Check the id; responses are kept for 24 hours after the last turn.`,
+      `No ${refusal.what} with this id is available. Check the id; ${KEPT[refusal.what]}.`,
       null,
       "not_found",
     ),

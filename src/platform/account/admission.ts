@@ -92,7 +92,7 @@ export function permit(books: Books, digest: KeyDigest, refs: readonly OwnedRef[
 }
 
 /** What the answer calls an id of a kind. */
-const KIND_WORDS: Record<OwnedKind, string> = { response: "response", video_job: "video job" };
+const KIND_WORDS: Record<OwnedKind, "response" | "video job"> = { response: "response", video_job: "video job" };
 
 /** Each id must be this account's; somebody else's and an unknown one are the same here: both are not in the table. */
 function findOwned(

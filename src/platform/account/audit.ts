@@ -88,6 +88,16 @@ const ROW_RULES: readonly { readonly rule: string; readonly offenders: string }[
     offenders: `SELECT call_id AS id FROM holds WHERE state = 'expired' AND NOT EXISTS
       (SELECT 1 FROM operator_book WHERE operator_book.call_id = holds.call_id AND kind = 'operator_loss')`,
   },
+  {
+    rule: "a job that ended still holds money",
+    offenders: `SELECT jobs.id FROM jobs JOIN holds ON holds.call_id = jobs.call_id
+      WHERE jobs.state <> 'running' AND holds.state = 'open'`,
+  },
+  {
+    rule: "a job was charged otherwise than its hold says",
+    offenders: `SELECT jobs.id FROM jobs JOIN holds ON holds.call_id = jobs.call_id
+      WHERE jobs.state <> 'running' AND jobs.charged_nano_usd <> holds.charged_nano_usd`,
+  },
 ];
 
 function rowProblems(sql: Sql): string[] {
