@@ -25,6 +25,11 @@ export class RawClient {
     return this.#text;
   }
 
+  /** The other side has closed. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   /** Resolves with all that came once `awaited` is in it. */
   async until(awaited: string, withinMs = 3_000): Promise<string> {
     await eventually(awaited, () => this.#text.includes(awaited), { withinMs, everyMs: 5 });
