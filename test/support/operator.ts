@@ -22,6 +22,7 @@ export interface Ledger {
   readonly balance_usd: number;
   readonly call_id: string | null;
   readonly model: string | null;
+  readonly key: string | null;
 }
 export interface AuditReport {
   readonly ok: boolean;
@@ -118,9 +119,16 @@ export class Operator {
     return alias;
   }
 
+  /** All of it, newest first. */
   async ledger(account: string): Promise<Ledger[]> {
-    const { data } = await this.call<{ data: Ledger[] }>("GET", `/accounts/${account}/ledger?limit=1000`);
-    return data;
+    const entries: Ledger[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const path = `/accounts/${account}/ledger?limit=1000${cursor && `&cursor=${cursor}`}`;
+      const page: { data: Ledger[]; next_cursor: string | null } = await this.call("GET", path);
+      entries.push(...page.data);
+      cursor = page.next_cursor;
+    }
+    return entries;
   }
 
   audit(account: string): Promise<AuditReport> {
