@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { chatCompletions } from "../../src/core/endpoints/chat.ts";
+import type { RawCall } from "../../src/core/endpoints/endpoint.ts";
 import { joinPieces, type SetFields } from "../../src/core/endpoints/payload.ts";
 import type { ModelRow } from "../../src/core/prices.ts";
 
@@ -18,13 +19,15 @@ const BASE = { model: "m", messages: [{ role: "user", content: "hi" }] };
 const encodePayload = (call: ReturnType<typeof callOf>, fields: SetFields) =>
   joinPieces(call.payload.encode(fields) ?? []);
 
+const raw = (value: unknown): RawCall => ({ askedPath: "", params: {}, body: { kind: "json", value } });
+
 function callOf(body: object) {
-  const parsed = chatCompletions.parse({ askedPath: "", params: {}, body: { kind: "json", value: body } });
+  const parsed = chatCompletions.parse(raw(body));
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
   return parsed.call;
 }
 const paramOf = (body: unknown) => {
-  const parsed = chatCompletions.parse({ askedPath: "", params: {}, body: { kind: "json", value: body } });
+  const parsed = chatCompletions.parse(raw(body));
   return parsed.ok
     ? "accepted"
     : parsed.refusal.kind === "invalid_request"
@@ -33,6 +36,9 @@ const paramOf = (body: unknown) => {
 };
 const sent = (body: object, fields: Record<string, string | number> = { model: "target", max_tokens: 7 }) =>
   JSON.parse(new TextDecoder().decode(encodePayload(callOf(body), fields)));
+
+/** Values of fields that nobody knows; the names that are refused wherever they stand are another test's business. */
+const anyValue = fc.jsonValue().filter((value) => chatCompletions.parse(raw({ ...BASE, x: value })).ok);
 
 describe("the body of a chat completion", () => {
   it.each([
@@ -98,7 +104,7 @@ describe("the body of a chat completion", () => {
 
   it("goes upstream with the same values, but for model, cap and pseudonyms", () => {
     fc.assert(
-      fc.property(fc.dictionary(fc.stringMatching(/^x_[a-z]{1,8}$/), fc.jsonValue()), (unknown) => {
+      fc.property(fc.dictionary(fc.stringMatching(/^x_[a-z]{1,8}$/), anyValue), (unknown) => {
         const plain = JSON.parse(JSON.stringify(unknown));
         expect(sent({ ...BASE, ...plain })).toEqual({ ...BASE, ...plain, model: "target", max_tokens: 7 });
       }),
@@ -181,7 +187,7 @@ describe("the bound of a chat completion", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "grapheme" }),
-        fc.dictionary(fc.stringMatching(/^x[a-z]*$/), fc.jsonValue()),
+        fc.dictionary(fc.stringMatching(/^x[a-z]*$/), anyValue),
         (text, extra) => {
           const body = { ...BASE, ...JSON.parse(JSON.stringify(extra)), messages: [{ role: "user", content: text }] };
           const bytes = encodePayload(callOf(body), { model: "target", max_tokens: 123_456_789 }).length;

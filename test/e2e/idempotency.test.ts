@@ -105,7 +105,8 @@ test("a refused connection was no execution: the next target makes the image, an
   await proxy.become({ kind: "pass" });
 });
 
-test("a create that every target refused frees its key", async () => {
+// A machine that takes more than 50 ms to refuse a connection leaves open whether the call was executed (decision 0005).
+test("a create that every target refused frees its key", { retry: 3 }, async () => {
   const fresh = await operator.upstream(proxy.url);
   const model = await operator.alias(tenant, [{ upstream: fresh, model: "llama-7b" }]);
   await proxy.become({ kind: "refuse" });
