@@ -4,7 +4,7 @@
  */
 import { type BodyRoom, LARGE_BYTES, LONGEST_WAIT_MS, type Place } from "../core/body-room.ts";
 import type { Refusal } from "../core/refusal.ts";
-import type { RoomFor } from "./body.ts";
+import { type BodyHolder, free } from "./body.ts";
 import type { Ports } from "./ports.ts";
 
 /** How often one who waits asks, and one who is inside says so, ms. */
@@ -19,6 +19,7 @@ export class BodyPlace {
   readonly #now: () => number;
   readonly #gone: AbortSignal;
   readonly #keepAlive: (work: Promise<unknown>) => void;
+  #body: Uint8Array | null = null;
   #until: Promise<unknown> = Promise.resolve();
   #leave: (() => void) | null = null;
 
@@ -30,9 +31,14 @@ export class BodyPlace {
     this.#keepAlive = (work) => ports.waitUntil(work);
   }
 
-  /** For the body of a call of this account: false where there was no room in time. Room is taken once. */
-  roomFor(account: string): RoomFor {
-    return async (bytes) => bytes <= LARGE_BYTES || this.#take(account, bytes);
+  /** For the body of a call of this account. No room where there was none in time; it is taken once. */
+  of(account: string): BodyHolder {
+    return {
+      roomFor: async (bytes) => bytes <= LARGE_BYTES || this.#take(account, bytes),
+      keep: (body) => {
+        this.#body = body;
+      },
+    };
   }
 
   async #take(account: string, bytes: number): Promise<boolean> {
@@ -57,6 +63,7 @@ export class BodyPlace {
     this.#keepAlive(left.promise);
     this.#leave = () => {
       clearInterval(staying);
+      if (this.#body) free(this.#body);
       this.#room.leave(place);
       left.resolve();
     };

@@ -6,7 +6,7 @@ import type { Endpoint, ParsedCall } from "../core/endpoints/endpoint.ts";
 import { parseJson } from "../core/json.ts";
 import { boundaryOf, parseForm } from "../core/multipart.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { type RoomFor, readBody } from "./body.ts";
+import { type BodyHolder, free, readBody } from "./body.ts";
 import { BUSY } from "./body-gate.ts";
 
 type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
@@ -14,20 +14,20 @@ type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
 const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
-/** `params`: what the path names. `roomFor`: whether a large body may be held. */
+/** `params`: what the path names. `holder`: holds its body. */
 export async function parse(
   request: Request,
   endpoint: Endpoint,
   params: Readonly<Record<string, string>>,
-  roomFor: RoomFor,
+  holder: BodyHolder,
 ): Promise<ParsedCall> {
-  const read = await readRaw(request, endpoint.body, roomFor);
+  const read = await readRaw(request, endpoint.body, holder);
   if (!read.ok) return read;
   const { pathname, search } = new URL(request.url);
   return endpoint.parse({ askedPath: pathname + search, params, body: read.body });
 }
 
-async function readRaw(request: Request, rule: Endpoint["body"], roomFor: RoomFor): Promise<ReadBody> {
+async function readRaw(request: Request, rule: Endpoint["body"], holder: BodyHolder): Promise<ReadBody> {
   if (rule.kind === "none") return { ok: true, body: { kind: "none" } };
   const contentType = request.headers.get("content-type");
   const boundary = boundaryOf(contentType);
@@ -37,10 +37,11 @@ async function readRaw(request: Request, rule: Endpoint["body"], roomFor: RoomFo
   if (rule.kind === "form" && (!isType(contentType, "multipart/form-data") || !boundary)) {
     return refused({ kind: "wrong_content_type", expected: "multipart/form-data; boundary=..." });
   }
-  const bytes = await readBody(request, rule.maxBytes, roomFor);
+  const bytes = await readBody(request, rule.maxBytes, holder.roomFor);
   if (bytes === "busy") return refused(BUSY);
   if (bytes === "too_large") return refused({ kind: "too_large", limitBytes: rule.maxBytes });
   if (bytes === "broken") return malformed("The request body ended early.");
+  if (rule.kind !== "json") holder.keep(bytes);
   return take(rule.kind, bytes, contentType, boundary ?? "");
 }
 
@@ -51,6 +52,8 @@ function take(kind: RawBody["kind"], bytes: Uint8Array, contentType: string | nu
     return form.ok ? { ok: true, body: { kind, boundary, parts: form.parts } } : malformed(form.message);
   }
   const json = parseJson(bytes);
+  // What was read is values now.
+  free(bytes);
   return json.ok ? { ok: true, body: { kind: "json", value: json.value } } : malformed(json.message);
 }
 

@@ -66,7 +66,7 @@ async function serveHeld(
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
 
-  const parsed = await parse(request, endpoint, params, place.roomFor(caller.account));
+  const parsed = await parse(request, endpoint, params, place.of(caller.account));
   if (!parsed.ok) return no(parsed.refusal);
   const { call } = parsed;
   if (isQuestion(endpoint.manner)) {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { BodyRoom, LARGE_BYTES, ROOM_BYTES } from "../../src/core/body-room.ts";
 import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import { readBody } from "../../src/gateway/body.ts";
+import { free, readBody } from "../../src/gateway/body.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import { type FakeOptions, fakeWorld, json, makeKey, type Script } from "../support/fake-ports.ts";
 
@@ -147,6 +147,23 @@ describe("reading a body", () => {
     const bytes = await readBody(request, MAX, async () => true);
     expect(bytes).toEqual(body);
     expect((bytes as Uint8Array).buffer.byteLength).toBe(3000);
+  });
+
+  it("large, with a length, is filled in place; one that ends early or goes on is broken", async () => {
+    const sized = (bytes: number, claimed: number) =>
+      new Request("http://gateway.test/", {
+        method: "POST",
+        body: new Uint8Array(bytes).fill(7),
+        headers: { "content-length": String(claimed) },
+      });
+    const large = 2 * LARGE_BYTES;
+    const read = (await readBody(sized(large, large), MAX, async () => true)) as Uint8Array;
+    expect(Buffer.from(read).equals(Buffer.alloc(large, 7))).toBe(true);
+    for (const claimed of [large - 1, large + 1]) {
+      expect(await readBody(sized(large, claimed), MAX, async () => true)).toBe("broken");
+    }
+    free(read);
+    expect(read).toHaveLength(0);
   });
 
   it("longer than it claims, or than it may be, is refused", async () => {
