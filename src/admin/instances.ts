@@ -11,7 +11,8 @@ import { requireAccount, requireUpstreams } from "./references.ts";
 import { answers, ok, route } from "./route.ts";
 
 const INSTANCE_KINDS = ["chat", "image", "embedding", "rerank", "custom"] as const;
-const PATH = /^\/(?!.*\.\.)[\w.~/-]{0,500}$/;
+/** Stored as the contract writes it, without the slash before it; segments that a URL would drop are no path. */
+const PATH = /^\/?(?!.*\/\/)(?!(.*\/)?\.{1,2}(\/|$))[\w~-][\w.~/-]{0,500}$/;
 
 const InstanceBody = z
   .strictObject({
@@ -25,7 +26,7 @@ const InstanceBody = z
     kind: z.enum(INSTANCE_KINDS).optional().meta({ description: "`chat` where absent" }),
     custom_api_path: z
       .string()
-      .regex(PATH, "must be a path such as /predict, without `..`, query or fragment")
+      .regex(PATH, "must be a path such as predict or v2/predict, without `..`, query or fragment")
       .nullable()
       .optional()
       .meta({ description: "The path that a `custom` instance serves; needed for those alone" }),
@@ -144,6 +145,6 @@ function instanceFrom(id: string, body: z.output<typeof InstanceBody>): Instance
     name: body.name,
     upstreams: body.upstreams,
     kind,
-    customApiPath: body.custom_api_path ?? null,
+    customApiPath: body.custom_api_path?.replace(/^\//, "") ?? null,
   };
 }

@@ -190,6 +190,11 @@ describe("instances", () => {
     expect(await call("GET", "/instances/1042")).toMatchObject(refusal(404, "not_found", "instance"));
   });
 
+  it.each(["v2/predict", "/v2/predict"])("a custom one's path is %s with or without its slash", async (path) => {
+    const body = { account: "acme", name: "m", upstreams: ["main"], kind: "custom", custom_api_path: path };
+    expect(await done("PUT", "/instances/77", body)).toMatchObject({ custom_api_path: "v2/predict" });
+  });
+
   it.each([
     ["1", { account: "nobody" }, "account"],
     ["1", { upstreams: [] }, "upstreams"],
@@ -198,7 +203,10 @@ describe("instances", () => {
     ["1", { name: "a:b" }, "name"],
     ["1", { kind: "video" }, "kind"],
     ["1", { kind: "custom" }, "custom_api_path"],
-    ["1", { kind: "custom", custom_api_path: "predict" }, "custom_api_path"],
+    ["1", { kind: "custom", custom_api_path: "" }, "custom_api_path"],
+    ["1", { kind: "custom", custom_api_path: "/" }, "custom_api_path"],
+    ["1", { kind: "custom", custom_api_path: "a//b" }, "custom_api_path"],
+    ["1", { kind: "custom", custom_api_path: "a?b" }, "custom_api_path"],
     ["1", { kind: "custom", custom_api_path: "/a/../b" }, "custom_api_path"],
     ["1", { kind: "chat", custom_api_path: "/x" }, "custom_api_path"],
     ["0", {}, "instance_id"],
