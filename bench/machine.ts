@@ -1,7 +1,7 @@
 /** What the machine says of a process, and of itself. */
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
-import { availableParallelism, cpus, release, totalmem } from "node:os";
+import { accessSync, constants, readdirSync, readFileSync } from "node:fs";
+import { availableParallelism, cpus, release, tmpdir, totalmem } from "node:os";
 
 /** CPU time of a process so far, all its threads, microseconds. */
 export function cpuMicros(pid: number): number {
@@ -54,7 +54,7 @@ export function chooseCores(): Cores | null {
   } catch {
     return null;
   }
-  return { subject: "0", others: `1-${count - 1}` };
+  return { subject: "0", others: count === 2 ? "1" : `1-${count - 1}` };
 }
 
 /** All threads that the process has; those it makes later inherit it. */
@@ -71,3 +71,17 @@ export function describeMachine(): string {
 
 /** Load of the last minute a core; above a little the figures are somebody else's. */
 export const load = (): number => Number(readFileSync("/proc/loadavg", "latin1").split(" ", 1)[0]);
+
+/** Where Linux keeps files in memory. */
+const MEMORY_DIR = "/dev/shm";
+
+/** Where the subject's storage lies. A disk's speed is the machine's affair: the account object commits twice a call. */
+export function chooseStorage(onDisk: boolean): { dir: string; inMemory: boolean } {
+  try {
+    accessSync(MEMORY_DIR, constants.W_OK);
+    if (!onDisk) return { dir: MEMORY_DIR, inMemory: true };
+  } catch {
+    // No such place: the disk it is.
+  }
+  return { dir: tmpdir(), inMemory: false };
+}

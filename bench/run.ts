@@ -6,6 +6,7 @@
  *     --quick          two short rounds, to see that it runs; writes nothing
  *     --write          writes the table all the same
  *     --no-pin         leaves processes where the system puts them
+ *     --disk           keeps the storage on disk, where memory is the default
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,10 +14,19 @@ import { parseArgs } from "node:util";
 import { endWith } from "../scripts/ending.ts";
 import { FIGURES, type Figure } from "./figures.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./helpers.ts";
-import { type Cores, chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
+import { chooseCores, chooseStorage, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
 import { document, type Measured, type Round, table } from "./report.ts";
 import { shuffled } from "./stats.ts";
-import { type Bundles, makeBundles, SIDES, type Side, type Subject, startSubject, workerdVersion } from "./subject.ts";
+import {
+  type Bundles,
+  makeBundles,
+  type Place,
+  SIDES,
+  type Side,
+  type Subject,
+  startSubject,
+  workerdVersion,
+} from "./subject.ts";
 
 Object.assign(process.env, {
   WRANGLER_LOG: "none",
@@ -32,6 +42,7 @@ const { values: flags } = parseArgs({
     write: { type: "boolean", default: false },
     list: { type: "boolean", default: false },
     "no-pin": { type: "boolean", default: false },
+    disk: { type: "boolean", default: false },
   },
 });
 const QUICK_SCALE = 0.25;
@@ -54,7 +65,7 @@ interface World {
   readonly bundles: Bundles;
   readonly upstream: Upstream;
   readonly load: Load;
-  readonly cores: Cores | null;
+  readonly place: Place;
   readonly notes: Set<string>;
   readonly scale: number;
 }
@@ -63,6 +74,7 @@ async function main(): Promise<void> {
   const figures = choose();
   const rounds = Number(flags.rounds ?? (flags.quick ? 2 : 7));
   const cores = flags["no-pin"] ? null : chooseCores();
+  const storage = chooseStorage(flags.disk);
   const loadBefore = machineLoad();
   const [bundles, upstream, load] = await Promise.all([makeBundles(), startUpstream(), startLoad()]);
   running.onEnd(async () => {
@@ -72,16 +84,25 @@ async function main(): Promise<void> {
   if (cores) for (const pid of [process.pid, upstream.pid, load.pid]) pin(pid, cores.others);
   const notes = new Set<string>();
   if (loadBefore > 0.3) notes.add(`The machine was not quiet: its load was ${loadBefore.toFixed(1)} when this began.`);
-  const world: World = { bundles, upstream, load, cores, notes, scale: flags.quick ? QUICK_SCALE : 1 };
+  const world: World = {
+    bundles,
+    upstream,
+    load,
+    place: { cores, dir: storage.dir },
+    notes,
+    scale: flags.quick ? QUICK_SCALE : 1,
+  };
 
   const measured = await measureAll(figures, rounds, world);
   const text = table(measured, bundles.gatewayGzippedKb);
   const conditions = {
     machine: describeMachine(),
     versions: `workerd ${workerdVersion()}`,
-    placement: cores
-      ? `workerd on core ${cores.subject}; upstream, load and harness on the rest (${cores.others})`
-      : "no process bound to a core",
+    placement: `${
+      cores
+        ? `workerd on core ${cores.subject}; upstream, load and harness on the rest (${cores.others})`
+        : "no process bound to a core"
+    }; storage ${storage.inMemory ? "in memory" : "on disk"}`,
     command: `npm run bench${process.argv.length > 2 ? ` -- ${process.argv.slice(2).join(" ")}` : ""}`,
     rounds,
     notes: [...notes],
@@ -128,8 +149,8 @@ async function measure(figure: Figure, side: Side, shared: Subject | undefined, 
   }
 }
 
-async function start({ bundles, upstream, cores }: World): Promise<Subject> {
-  const subject = await startSubject(bundles, upstream.port, cores);
+async function start({ bundles, upstream, place }: World): Promise<Subject> {
+  const subject = await startSubject(bundles, upstream.port, place);
   running.onEnd(subject.stop);
   return subject;
 }

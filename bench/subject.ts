@@ -5,7 +5,6 @@
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
@@ -46,11 +45,18 @@ export async function makeBundles(): Promise<Bundles> {
   return { gateway, bare, gatewayGzippedKb: gzipSync(gateway).length / 1000 };
 }
 
-export async function startSubject(bundles: Bundles, upstreamPort: number, cores: Cores | null): Promise<Subject> {
+/** Where the subject runs. */
+export interface Place {
+  readonly cores: Cores | null;
+  /** For its storage. */
+  readonly dir: string;
+}
+
+export async function startSubject(bundles: Bundles, upstreamPort: number, place: Place): Promise<Subject> {
   const gatewayConfig = config();
   const { workerOptions } = miniflareOptions(gatewayConfig);
   const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
-  const dir = mkdtempSync(join(tmpdir(), "tollgate-bench-"));
+  const dir = mkdtempSync(join(place.dir, "tollgate-bench-"));
   const runDir = join(dir, "run");
   mkdirSync(runDir);
   keepTogether(runDir);
@@ -100,7 +106,7 @@ export async function startSubject(bundles: Bundles, upstreamPort: number, cores
     const port = async (worker: Side) => Number((await miniflare.unsafeGetDirectURL(worker)).port);
     const ports = { gateway: await port("gateway"), bare: await port("bare") };
     const pid = Number(readFileSync(pidFile, "utf8"));
-    if (cores) pin(pid, cores.subject);
+    if (place.cores) pin(pid, place.cores.subject);
     const key = await makeTenant(`http://127.0.0.1:${ports.gateway}`, adminToken, `http://${upstreamHost}`);
     return {
       pid,
