@@ -1,7 +1,7 @@
 /** What the machine says of a process, and of itself. */
 import { execFileSync } from "node:child_process";
-import { accessSync, constants, readdirSync, readFileSync } from "node:fs";
-import { availableParallelism, cpus, release, tmpdir, totalmem } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
+import { availableParallelism, cpus, release, totalmem } from "node:os";
 
 /** CPU time of a process so far, all its threads, microseconds. */
 export function cpuMicros(pid: number): number {
@@ -71,17 +71,3 @@ export function describeMachine(): string {
 
 /** Load of the last minute a core; above a little the figures are somebody else's. */
 export const load = (): number => Number(readFileSync("/proc/loadavg", "latin1").split(" ", 1)[0]);
-
-/** Where Linux keeps files in memory. */
-const MEMORY_DIR = "/dev/shm";
-
-/** Where the subject's storage lies. A disk's speed is the machine's affair: the account object commits twice a call. */
-export function chooseStorage(onDisk: boolean): { dir: string; inMemory: boolean } {
-  try {
-    accessSync(MEMORY_DIR, constants.W_OK);
-    if (!onDisk) return { dir: MEMORY_DIR, inMemory: true };
-  } catch {
-    // No such place: the disk it is.
-  }
-  return { dir: tmpdir(), inMemory: false };
-}

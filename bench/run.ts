@@ -14,9 +14,10 @@ import { parseArgs } from "node:util";
 import { endWith } from "../scripts/ending.ts";
 import { FIGURES, type Figure } from "./figures.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./helpers.ts";
-import { chooseCores, chooseStorage, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
+import { chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
 import { document, type Measured, type Round, table } from "./report.ts";
 import { shuffled } from "./stats.ts";
+import { chooseStorage } from "./storage.ts";
 import {
   type Bundles,
   makeBundles,
@@ -88,7 +89,7 @@ async function main(): Promise<void> {
     bundles,
     upstream,
     load,
-    place: { cores, dir: storage.dir },
+    place: { cores, storage },
     notes,
     scale: flags.quick ? QUICK_SCALE : 1,
   };

@@ -3,7 +3,7 @@
  * describes it, started by miniflare as `npm start` does. KV, D1 and queue are miniflare's simulators inside the same
  * process, so what they cost is in the gateway's figures.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -15,6 +15,7 @@ import { migrate } from "../scripts/migrations.ts";
 import { randomKey, randomToken } from "../scripts/state.ts";
 import type { Target } from "./load.ts";
 import { type Cores, pin } from "./machine.ts";
+import { remove, type Storage } from "./storage.ts";
 import { makeTenant } from "./tenant.ts";
 
 export type Side = "bare" | "gateway";
@@ -48,15 +49,14 @@ export async function makeBundles(): Promise<Bundles> {
 /** Where the subject runs. */
 export interface Place {
   readonly cores: Cores | null;
-  /** For its storage. */
-  readonly dir: string;
+  readonly storage: Storage;
 }
 
 export async function startSubject(bundles: Bundles, upstreamPort: number, place: Place): Promise<Subject> {
   const gatewayConfig = config();
   const { workerOptions } = miniflareOptions(gatewayConfig);
   const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
-  const dir = mkdtempSync(join(place.dir, "tollgate-bench-"));
+  const dir = place.storage.make();
   const runDir = join(dir, "run");
   mkdirSync(runDir);
   keepTogether(runDir);
@@ -97,7 +97,7 @@ export async function startSubject(bundles: Bundles, upstreamPort: number, place
   );
   let stopped: Promise<void> | undefined;
   const stop = () => {
-    stopped ??= miniflare.dispose().then(() => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }));
+    stopped ??= miniflare.dispose().then(() => remove(dir));
     return stopped;
   };
   try {
