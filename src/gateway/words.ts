@@ -14,6 +14,8 @@ export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 /** An error body longer than this is cut off; its words are not worth more. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
+const NO_CREDIT = "This instance has no credit at the service, or was stopped for lack of it. Ask your operator.";
+
 /** Null where none may pass; the body is read or let go. */
 export async function upstreamWords(
   answer: UpstreamAnswer & { kind: "answer" },
@@ -29,6 +31,11 @@ export async function upstreamWords(
   if (!passes && !coded) {
     await answer.response.body?.cancel().catch(() => undefined);
     return null;
+  }
+  if (status === 402) {
+    // It speaks of the operator's balance and prices there: the status passes, the words are ours.
+    await answer.response.body?.cancel().catch(() => undefined);
+    return { kind: "upstream_refused", status, message: NO_CREDIT, param: null, code: "insufficient_quota" };
   }
   const bytes = await readUpstream(answer, MAX_ERROR_BYTES, signal, ports);
   const said = errorFields(typeof bytes === "string" ? undefined : parseAnswer(bytes));
