@@ -16,6 +16,8 @@ const REFUSAL_MS = 50;
 const KEPT_BYTES = 16;
 /** Up to this size a copy costs less than a stream. */
 const COPIED_BYTES = 1024 * 1024;
+/** Handed over at once. */
+const SLICE_BYTES = 512 * 1024;
 /** How long a port may take to open before it counts as open, ms. */
 const KNOCK_MS = 1_000;
 
@@ -56,8 +58,8 @@ class Writing {
     const last = pieces.at(-1) ?? new Uint8Array();
     const kept = Math.min(KEPT_BYTES, last.length);
     try {
-      for (const piece of pieces.slice(0, -1)) await this.#writer.write(piece);
-      if (kept < last.length) await this.#writer.write(last.subarray(0, -kept));
+      for (const piece of pieces.slice(0, -1)) await this.#inSlices(piece);
+      await this.#inSlices(last.subarray(0, last.length - kept));
       if (this.#careful) await new Promise((resume) => setTimeout(resume, REFUSAL_MS));
       if (this.#stopped) return;
       this.whole = true;
@@ -65,6 +67,13 @@ class Writing {
       await this.#writer.close();
     } catch {
       // The upstream stopped reading; what it answers, or that it does not, is the call's outcome.
+    }
+  }
+
+  /** The runtime copies what it is handed: an upload would be there twice. */
+  async #inSlices(piece: Uint8Array): Promise<void> {
+    for (let at = 0; at < piece.length; at += SLICE_BYTES) {
+      await this.#writer.write(piece.subarray(at, at + SLICE_BYTES));
     }
   }
 
