@@ -17,6 +17,8 @@ const READ_EVERY_MS = 300;
 /** After its last event, so long its client has to take it before the call is told as delivered. */
 const TAKEN_WITHIN_MS = 100;
 const PIECE_BYTES = 16 * 1024;
+/** So long what has passed a stream that is let go is still read: it is charged. */
+const LAST_READ_MS = 25;
 /** Text comes in events smaller than this. */
 const EVENT_BYTES = 16 * 1024;
 /** What a stream may have come to: so much, and so much more for each millisecond. */
@@ -56,9 +58,10 @@ export function passUnread(
     passage.takeBack();
   });
   const reader = toReader.getReader({ mode: "byob" });
+  const close = () => void reader.cancel().catch(() => undefined);
   const cancel = () => {
     stop.abort();
-    void reader.cancel().catch(() => undefined);
+    setTimeout(close, LAST_READ_MS);
   };
   const read = async (): Promise<boolean> => {
     const startedAtMs = ports.now();
@@ -90,7 +93,10 @@ export function passUnread(
   };
   const ended = async (): Promise<boolean> => {
     const sound = await read().catch(() => false);
-    if (!sound) cancel();
+    if (!sound) {
+      stop.abort();
+      close();
+    }
     await returned;
     // Whatever ended the pipe early, what was read is not what the client has.
     if (severed) return false;
