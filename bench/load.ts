@@ -25,6 +25,8 @@ export type Order =
 export interface Outcome {
   readonly calls: number;
   readonly failed: number;
+  /** The first status that was not 200. */
+  readonly failedWith?: number;
   readonly elapsedMs: number;
   readonly totalMs: { p50: number; p99: number };
   readonly firstByteMs: { p50: number };
@@ -44,9 +46,11 @@ const pause = (ms: number) => new Promise<void>((resume) => setTimeout(resume, m
 function summary(timings: readonly Timing[], failed: number, startMs: number): Outcome {
   const good = timings.filter(({ status }) => status === 200);
   const totals = good.map(({ totalMs }) => totalMs);
+  const bad = timings.find(({ status }) => status !== 200);
   return {
     calls: timings.length,
     failed: failed + timings.length - good.length,
+    ...(bad && { failedWith: bad.status }),
     elapsedMs: clockMs() - startMs,
     totalMs: { p50: quantile(totals, 0.5), p99: quantile(totals, 0.99) },
     firstByteMs: {
