@@ -55,7 +55,8 @@ async function cpuOf(
   const { pid } = on.subject;
   const before = cpuMicros(pid);
   const outcome = await work();
-  if (outcome.failed > 0) throw new Error(`${outcome.failed} of ${outcome.calls} calls failed (${side}, ${outcome.failedWith})`);
+  if (outcome.failed > 0)
+    throw new Error(`${outcome.failed} of ${outcome.calls} calls failed (${side}, ${outcome.failedWith})`);
   await quiet(pid, TRAIL_MS[side]);
   return { micros: cpuMicros(pid) - before, outcome };
 }
