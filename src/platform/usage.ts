@@ -11,6 +11,7 @@ import type { UsageEvent, UsageMessage } from "../core/hold.ts";
 import type { AccountNumber, CallId } from "../core/ids.ts";
 import { UNIT_NAMES } from "../core/usage.ts";
 import { accountObject } from "./accounts.ts";
+import { sumDays } from "./books/usage-days.ts";
 import { writeUsage } from "./books/usage-events.ts";
 import { deleteOldUsage, sumHours } from "./books/usage-hours.ts";
 import { log } from "./log.ts";
@@ -121,6 +122,7 @@ const DAY_MS = 24 * 60 * 60_000;
 export const DEFAULT_RETENTION_DAYS = 90;
 /** Work of one scheduled run, so that it ends within its time; the next one goes on. */
 const HOURS_PER_RUN = 100;
+const DAYS_PER_RUN = 10;
 const DELETIONS_PER_RUN = 20_000;
 
 export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
@@ -128,11 +130,12 @@ export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
   readonly USAGE_RETENTION_DAYS?: string;
 }
 
-/** Every few minutes: sums closed hours, deletes old raw events, and publishes a routing snapshot that was not. */
+/** Every few minutes: sums closed hours and days, deletes old raw events, and publishes a routing snapshot that was not. */
 export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void> {
   const days = Number(env.USAGE_RETENTION_DAYS ?? DEFAULT_RETENTION_DAYS);
   const beforeMs = nowMs - (days >= 1 ? days : DEFAULT_RETENTION_DAYS) * DAY_MS;
   await attempt("sum_usage", () => sumHours(env.BOOKS, nowMs, HOURS_PER_RUN));
+  await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
   await attempt("delete_usage", () => deleteOldUsage(env.BOOKS, beforeMs, DELETIONS_PER_RUN));
   await attempt("publish_routing", () =>
     republish({ kv: env.EDGE, books: env.BOOKS, now: () => nowMs, waitUntil: () => undefined, log }),

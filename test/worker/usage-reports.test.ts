@@ -11,9 +11,13 @@ beforeEach(async () => {
   lines = [];
   vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
   await env.BOOKS.batch(
-    ["usage_events", "usage_hours", "usage_late_hours"].map((table) => env.BOOKS.prepare(`delete from ${table}`)),
+    ["usage_events", "usage_hours", "usage_days", "usage_late_hours"].map((table) =>
+      env.BOOKS.prepare(`delete from ${table}`),
+    ),
   );
-  await env.BOOKS.prepare("update usage_progress set summed_until_ms = 0, kept_from_ms = 0").run();
+  await env.BOOKS.prepare(
+    "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0",
+  ).run();
 });
 afterEach(() => {
   vi.restoreAllMocks();

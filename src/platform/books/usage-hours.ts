@@ -5,14 +5,15 @@
  * after that is summed anew. So a sum is never added to, and is right however often and in whatever order
  * events come. Raw events are deleted only when every hour up to then is summed and none of them is late.
  */
+import { sumDayAgain } from "./usage-days.ts";
 import { HOUR_MS, UNIT_COLUMNS } from "./usage-events.ts";
 
 /** What a call's end takes to reach D1, generously; what comes later is a late event, not a lost one. */
 export const GRACE_MS = 10 * 60_000;
 
 /** What reports can be grouped by, in every hour's rows. */
-const GROUPS = "account, team, key, model, alias";
-const QUANTITIES = [
+export const GROUPS = "account, team, key, model, alias";
+export const QUANTITIES = [
   "latency_ms",
   ...Object.values(UNIT_COLUMNS),
   "price_nano_usd",
@@ -41,6 +42,7 @@ const sumHour = (books: D1Database, hourMs: number): D1PreparedStatement[] => [
   books.prepare("delete from usage_hours where hour_ms = ?1").bind(hourMs),
   books.prepare(SUM_HOUR).bind(hourMs),
   books.prepare("delete from usage_late_hours where hour_ms = ?1").bind(hourMs),
+  ...sumDayAgain(books, hourMs),
 ];
 
 /** Sums at most `most` hours: late ones first, then those that have closed. Gives how many. */
