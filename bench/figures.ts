@@ -3,7 +3,7 @@
  * round. Costs are CPU time of the subject's process, latencies are the client's.
  */
 import type { Load, Outcome } from "./helpers.ts";
-import { anonymousBytes, cpuMicros, quiet } from "./machine.ts";
+import { anonymousBytes, cpuMicros, quiet, waitMicros } from "./machine.ts";
 import type { Usage } from "./scenario.ts";
 import type { Side, Subject } from "./subject.ts";
 
@@ -61,6 +61,35 @@ async function cpuOf(
   return { micros: cpuMicros(pid) - before, outcome };
 }
 
+/** Above this share of a core, latency is the queue's and no longer the subject's. */
+const SATURATED = 0.7;
+/** So long may the subject have waited for its core, as a share of the time: above it, latency is a neighbour's. */
+const DISTURBED = 0.1;
+/** What the load's process may have been late itself. */
+const LATE_MS = 20;
+
+/** The outcome of an order, and whether its times are the subject's own; if they are not, the notes say whose. */
+async function timesOf(
+  on: Bench,
+  side: Side,
+  what: string,
+  work: () => Promise<Outcome>,
+): Promise<{ outcome: Outcome; busy: number; sound: boolean }> {
+  const { pid } = on.subject;
+  const [cpuBefore, waitBefore] = [cpuMicros(pid), waitMicros(pid)];
+  const outcome = await work();
+  const elapsedMicros = outcome.elapsedMs * 1000;
+  const busy = (cpuMicros(pid) - cpuBefore) / elapsedMicros;
+  const waited = (waitMicros(pid) - waitBefore) / elapsedMicros;
+  await quiet(pid, TRAIL_MS[side]);
+  const ownLateMs = outcome.sendLateMs ?? outcome.ownLateMs ?? 0;
+  const flaw =
+    (waited > DISTURBED && "the subject had to wait for its core") ||
+    (ownLateMs > LATE_MS && "the harness itself was late");
+  if (flaw) on.note(`${what}: ${flaw}, a round is left out.`);
+  return { outcome, busy, sound: !flaw };
+}
+
 const JSON_CALL = { frames: 0, paceMs: 0 };
 
 const calls: Figure = {
@@ -108,15 +137,10 @@ const oneConnection: Figure = {
       calls: count,
       pauseMs: 0,
     } as const;
-    const { outcome } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
-    return { ...outcome.totalMs };
+    const { outcome, sound } = await timesOf(on, side, "Latency", () => on.load.run(on.subject.targets[side], order));
+    return sound ? outcome.totalMs : {};
   },
 };
-
-/** Above this share of a core, latency is the queue's and no longer the subject's. */
-const SATURATED = 0.7;
-/** A call that is sent this late was delayed by the load's own process. */
-const LATE_MS = 20;
 
 function atRate(rate: number): Figure {
   return {
@@ -129,18 +153,14 @@ function atRate(rate: number): Figure {
     ],
     async measure(on, side) {
       const seconds = scaled(on, 8, 3);
-      const { pid, targets } = on.subject;
-      const before = cpuMicros(pid);
-      const outcome = await on.load.run(targets[side], { kind: "open", scenario: JSON_CALL, rate, seconds });
-      const busy = (cpuMicros(pid) - before) / (outcome.elapsedMs * 1000);
-      await quiet(pid, TRAIL_MS[side]);
-      const late = (outcome.sendLateMs ?? 0) > LATE_MS;
+      const order = { kind: "open", scenario: JSON_CALL, rate, seconds } as const;
+      const what = `${rate} calls/s`;
+      const { outcome, busy, sound } = await timesOf(on, side, what, () =>
+        on.load.run(on.subject.targets[side], order),
+      );
       const saturated = busy > SATURATED || (outcome.unanswered ?? 0) > rate / 4 || outcome.failed > 0;
-      if (saturated)
-        on.note(`${side} is saturated at ${rate} calls/s (${(busy * 100).toFixed(0)} % of its core): no latency`);
-      else if (late) on.note(`the load could not keep ${rate} calls/s (${side}): no latency`);
-      const { p50, p99 } = saturated || late ? { p50: Number.NaN, p99: Number.NaN } : outcome.totalMs;
-      return { p50, p99, busy: busy * 100 };
+      if (saturated) on.note(`${what}: ${side} is saturated, its latency is left out.`);
+      return { ...(sound && !saturated && outcome.totalMs), busy: busy * 100 };
     },
   };
 }
@@ -186,8 +206,9 @@ const firstToken: Figure = {
     const scenario = { frames: 3, paceMs: 5 };
     const count = scaled(on, 200, 60);
     const order = { kind: "closed", scenario, usage: "asked", connections: 1, calls: count, pauseMs: 2 } as const;
-    const { outcome } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
-    return { p50: outcome.firstByteMs.p50 };
+    const work = () => on.load.run(on.subject.targets[side], order);
+    const { outcome, sound } = await timesOf(on, side, "First token", work);
+    return sound ? outcome.firstByteMs : {};
   },
 };
 
@@ -225,16 +246,12 @@ function paced(usage: Usage): Figure {
       const count = 500;
       const scenario = { frames: scaled(on, 120, 100), paceMs: 50 };
       const order = { kind: "streams", scenario, usage, count, rampMs: 4_000, stalledMs: STALLED_MS } as const;
-      const before = cpuMicros(subject.pid);
-      const outcome = await load.run(target, order);
-      const busy = (cpuMicros(subject.pid) - before) / (outcome.elapsedMs * 1000);
+      const what = `500 streams, ${words}`;
+      const { outcome, busy, sound } = await timesOf(on, side, what, () => load.run(target, order));
       clearInterval(watch);
-      const ownMs = outcome.ownLateMs ?? 0;
-      if (ownMs > STALLED_MS / 5) on.note(`the harness itself was up to ${ownMs.toFixed(0)} ms late with 500 streams`);
       if (outcome.failed > 0) throw new Error(`${outcome.failed} streams of ${side} failed`);
       return {
-        stalled: outcome.stalled ?? Number.NaN,
-        late: outcome.lateMs?.p99 ?? Number.NaN,
+        ...(sound && outcome.lateMs && { stalled: outcome.stalled ?? Number.NaN, late: outcome.lateMs.p99 }),
         memory: (mostBytes - idleBytes) / count / 1000,
         busy: busy * 100,
       };

@@ -4,17 +4,20 @@ import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, release, totalmem } from "node:os";
 
 /** CPU time of a process so far, all its threads, microseconds. */
-export function cpuMicros(pid: number): number {
-  return readdirSync(`/proc/${pid}/task`).reduce((sum, task) => sum + threadMicros(pid, task), 0);
-}
+export const cpuMicros = (pid: number): number => sumOfThreads(pid, 0);
 
-function threadMicros(pid: number, task: string): number {
-  try {
-    // Nanoseconds on a core; `stat` has hundredths of a second only.
-    return Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "latin1").split(" ", 1)[0]) / 1000;
-  } catch {
-    return 0;
-  }
+/** How long its threads were ready and had to wait for a core, microseconds: somebody else was on it. */
+export const waitMicros = (pid: number): number => sumOfThreads(pid, 1);
+
+/** Of `schedstat`: nanoseconds on a core, nanoseconds waiting for one. `stat` has hundredths of a second only. */
+function sumOfThreads(pid: number, field: 0 | 1): number {
+  return readdirSync(`/proc/${pid}/task`).reduce((sum, task) => {
+    try {
+      return sum + Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "latin1").split(" ")[field]) / 1000;
+    } catch {
+      return sum;
+    }
+  }, 0);
 }
 
 /** Memory of a process without what is mapped from files, bytes. */

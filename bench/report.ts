@@ -46,7 +46,7 @@ function line(row: Row, rounds: readonly Round[]): string[] {
     ...start,
     show(bare, row.digits),
     show(gateway, row.digits),
-    Number.isFinite(ratio.median) ? show(ratio, 2) : "",
+    Number.isFinite(ratio.q1 + ratio.q3) ? show(ratio, 2) : "",
     show(added, row.digits),
     row.target?.text ?? "",
     met ?? "",
