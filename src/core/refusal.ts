@@ -204,7 +204,9 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     message:
       `Rate limit reached on the ${refusal.level}: ${refusal.allowed} ${LIMIT_WORDS[refusal.limit]} (${refusal.limit}). ` +
       (refusal.retryAfterMs === null
-        ? "This request alone is larger than the limit; send a smaller one or lower its output cap."
+        ? refusal.allowed === 0
+          ? "Nothing passes until it is raised. Ask your operator."
+          : "This request alone is larger than the limit; send a smaller one or lower its output cap."
         : `Try again in ${Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))} s.`),
     type: refusal.limit === "tpm_limit" ? "tokens" : "requests",
     code: "rate_limit_exceeded",
@@ -214,8 +216,10 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   budget_spent: (refusal) => ({
     status: 429,
     message:
-      `The ${refusal.level}'s budget of ${formatUsd(refusal.budgetNanoUsd)} USD (${refusal.duration}) has no room for this call. ` +
-      (refusal.retryAfterMs === null ? "Ask for a larger budget." : "It renews with its next window."),
+      `The ${refusal.level}'s budget of ${formatUsd(refusal.budgetNanoUsd)} USD (max_budget, ${refusal.duration}) has no room for this call. ` +
+      (refusal.retryAfterMs === null
+        ? "Ask for a larger budget."
+        : `It renews in ${Math.ceil(refusal.retryAfterMs / 1000)} s, with its next window.`),
     type: "insufficient_quota",
     code: "insufficient_quota",
     param: null,

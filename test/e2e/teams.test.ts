@@ -96,7 +96,8 @@ async function storm(tenant: Tenant, keys: readonly Key[], model: string): Promi
 /** What a refusal says it was refused by. */
 function nameOf({ error }: ErrorBody): string {
   const rate = /^Rate limit reached on the (key|team|account): \d+ [a-z ]+ \((\w+)\)\. Try again in \d+ s\.$/;
-  const budget = /^The (key|team|account)'s budget of [\d.]+ USD \(month\) has no room/;
+  const budget =
+    /^The (key|team|account)'s budget of [\d.]+ USD \(max_budget, month\) has no room for this call\. It renews in \d+ s/;
   const [, level = "", limit = "max_budget"] = rate.exec(error.message) ?? budget.exec(error.message) ?? [];
   expect(level, error.message).not.toBe("");
   expect(error.code).toBe(limit === "max_budget" ? "insufficient_quota" : "rate_limit_exceeded");
