@@ -4,20 +4,24 @@ import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, cpus, release, totalmem } from "node:os";
 
 /** CPU time of a process so far, all its threads, microseconds. */
-export const cpuMicros = (pid: number): number => sumOfThreads(pid, 0);
-
-/** How long its threads were ready and had to wait for a core, microseconds: somebody else was on it. */
-export const waitMicros = (pid: number): number => sumOfThreads(pid, 1);
-
-/** Of `schedstat`: nanoseconds on a core, nanoseconds waiting for one. `stat` has hundredths of a second only. */
-function sumOfThreads(pid: number, field: 0 | 1): number {
+export function cpuMicros(pid: number): number {
   return readdirSync(`/proc/${pid}/task`).reduce((sum, task) => {
     try {
-      return sum + Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "latin1").split(" ")[field]) / 1000;
+      return sum + schedule(`/proc/${pid}/task/${task}`).ranMicros;
     } catch {
+      // A thread that has ended since.
       return sum;
     }
   }, 0);
+}
+
+/** How long its first thread was ready and had to wait for a core, microseconds: somebody else was on it. */
+export const waitMicros = (pid: number): number => schedule(`/proc/${pid}`).waitedMicros;
+
+/** In nanoseconds there; `stat` has hundredths of a second only. */
+function schedule(dir: string): { ranMicros: number; waitedMicros: number } {
+  const [ran = 0, waited = 0] = readFileSync(`${dir}/schedstat`, "latin1").split(" ").map(Number);
+  return { ranMicros: ran / 1000, waitedMicros: waited / 1000 };
 }
 
 /** Memory of a process without what is mapped from files, bytes. */
