@@ -2,8 +2,9 @@
  * What is measured. A figure measures one side at a time and gives numbers for its rows; the harness pairs the sides of a
  * round. Costs are CPU time of the subject's process, latencies are the client's.
  */
-import type { Load, Outcome } from "./helpers.ts";
+
 import { anonymousBytes, cpuMicros, quiet, waitMicros } from "./machine.ts";
+import type { Load, Outcome } from "./processes.ts";
 import type { Usage } from "./scenario.ts";
 import type { Side, Subject } from "./subject.ts";
 

@@ -5,20 +5,13 @@ import { asId } from "../../src/core/ids.ts";
 import { deleteOldUsage, GRACE_MS, sumHours } from "../../src/platform/books/usage-hours.ts";
 import { runScheduled } from "../../src/platform/usage.ts";
 import { call, refusal, settled } from "./operator.ts";
-import { count, DAY, deliver, event, HOUR, message, report, START } from "./usage-support.ts";
+import { count, DAY, deliver, emptyUsage, event, HOUR, message, report, START } from "./usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {
   lines = [];
   vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
-  await env.BOOKS.batch(
-    ["usage_events", "usage_hours", "usage_days", "usage_late_hours"].map((table) =>
-      env.BOOKS.prepare(`delete from ${table}`),
-    ),
-  );
-  await env.BOOKS.prepare(
-    "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0",
-  ).run();
+  await emptyUsage();
 });
 afterEach(() => {
   vi.restoreAllMocks();

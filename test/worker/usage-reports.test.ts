@@ -4,20 +4,13 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vites
 import { asId, type CallId } from "../../src/core/ids.ts";
 import { credit, fakeClock, fakeQueue, newAccount, releaseOf, request, row, settlement } from "./account-support.ts";
 import { call, refusal, settled } from "./operator.ts";
-import { DAY, deliver, event, HOUR, message, report, START } from "./usage-support.ts";
+import { DAY, deliver, emptyUsage, event, HOUR, message, report, START } from "./usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {
   lines = [];
   vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
-  await env.BOOKS.batch(
-    ["usage_events", "usage_hours", "usage_days", "usage_late_hours"].map((table) =>
-      env.BOOKS.prepare(`delete from ${table}`),
-    ),
-  );
-  await env.BOOKS.prepare(
-    "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0",
-  ).run();
+  await emptyUsage();
 });
 afterEach(() => {
   vi.restoreAllMocks();

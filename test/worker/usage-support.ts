@@ -65,3 +65,15 @@ export async function report(query: string): Promise<Json[]> {
 }
 
 export const count = (table: string) => env.BOOKS.prepare(`select count(*) as n from ${table}`).first<number>("n");
+
+/** No usage, as before the first call of all. */
+export async function emptyUsage(): Promise<void> {
+  await env.BOOKS.batch(
+    ["usage_events", "usage_hours", "usage_days", "usage_late_hours"].map((table) =>
+      env.BOOKS.prepare(`delete from ${table}`),
+    ),
+  );
+  await env.BOOKS.prepare(
+    "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0",
+  ).run();
+}

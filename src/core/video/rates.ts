@@ -4,7 +4,6 @@
  */
 import { toUsd } from "../money.ts";
 import type { ModelRow, UnitPrices } from "../prices.ts";
-import type { Unit } from "../usage.ts";
 import { hasReferenceVideo, type Resolution, resolutionOf, type VideoRequest } from "./request.ts";
 
 /** Resolutions that share a rate. */
@@ -23,8 +22,6 @@ export const unitOf = (body: VideoRequest): VideoUnit =>
 
 /** How the contract's `pricing_tier` names a rate: `720p`, `720p_reference`. */
 export const tierOf = (unit: VideoUnit): string => unit.slice("video_tokens_".length);
-
-export const isVideoUnit = (unit: Unit): unit is VideoUnit => unit.startsWith("video_tokens_");
 
 /** The answer to the pricing call: each rate that has a price, in the tenant's prices. */
 export function priceList(model: string, row: ModelRow, prices: UnitPrices): unknown {
