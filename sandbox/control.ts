@@ -6,6 +6,7 @@ import { MODEL_KINDS } from "./catalog.ts";
 import { type SandboxEnv, serviceOf } from "./env.ts";
 import { FaultRequest } from "./faults.ts";
 import { refusalBody } from "./refusal.ts";
+import type { Wanted } from "./service/calls.ts";
 
 type Control = { Bindings: SandboxEnv };
 
@@ -35,8 +36,8 @@ control.delete("/faults", async (c) => {
   return c.json({ data: [] });
 });
 
-control.get("/executions", async (c) => c.json({ data: await serviceOf(c.env).calls(afterOf(c), true) }));
-control.get("/calls", async (c) => c.json({ data: await serviceOf(c.env).calls(afterOf(c), false) }));
+control.get("/executions", async (c) => c.json({ data: await serviceOf(c.env).calls(wantedOf(c, true)) }));
+control.get("/calls", async (c) => c.json({ data: await serviceOf(c.env).calls(wantedOf(c, false)) }));
 
 control.get("/clock", async (c) => c.json({ now_ms: await serviceOf(c.env).now() }));
 control.post("/clock", (c) =>
@@ -59,7 +60,11 @@ control.post("/regions", (c) =>
   }),
 );
 
-const afterOf = (c: Context<Control>): number => Number(c.req.query("after") ?? 0) || 0;
+const wantedOf = (c: Context<Control>, onlyExecuted: boolean): Wanted => ({
+  afterId: Number(c.req.query("after") ?? 0) || 0,
+  onlyExecuted,
+  models: c.req.queries("model") ?? null,
+});
 
 async function withBody<S extends z.ZodType>(
   c: Context<Control>,

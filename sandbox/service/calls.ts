@@ -57,6 +57,15 @@ export interface Call {
   readonly usage: Usage | null;
 }
 
+/** Which rows of the log are asked for. */
+export interface Wanted {
+  /** Those that came later than this one. */
+  readonly afterId: number;
+  readonly onlyExecuted: boolean;
+  /** Null: of every model, and of none. */
+  readonly models: readonly string[] | null;
+}
+
 export class CallLog {
   readonly #sql: SqlStorage;
 
@@ -109,12 +118,14 @@ export class CallLog {
     this.#sql.exec("UPDATE calls SET usage = ? WHERE id = ?", JSON.stringify(usage), id);
   }
 
-  /** Oldest first, those after `afterId`. */
-  list(afterId: number, onlyExecuted: boolean): Call[] {
+  /** Oldest first. */
+  list({ afterId, onlyExecuted, models }: Wanted): Call[] {
     const rows = this.#sql.exec(
-      `SELECT * FROM calls WHERE id > ? AND executed >= ? ORDER BY id`,
+      `SELECT * FROM calls WHERE id > ?1 AND executed >= ?2
+         AND (?3 IS NULL OR model IN (SELECT value FROM json_each(?3))) ORDER BY id`,
       afterId,
       onlyExecuted ? 1 : 0,
+      models && JSON.stringify(models),
     );
     return rows.toArray().map(toCall);
   }

@@ -10,7 +10,7 @@ import type { StoredRef } from "../endpoint.ts";
 import { type SandboxEnv, videoSubmissions } from "../env.ts";
 import { countsAsExecuted, type Fault } from "../faults.ts";
 import { done, type Outcome, type Refusal, refuse } from "../refusal.ts";
-import { type Arrival, type Call, CallLog, type Ending } from "./calls.ts";
+import { type Arrival, type Call, CallLog, type Ending, type Wanted } from "./calls.ts";
 import { Conversations, type KeptResponse, type NewResponse } from "./conversations.ts";
 import { FaultStore } from "./fault-store.ts";
 import { Routing } from "./routing.ts";
@@ -119,9 +119,9 @@ export class Service extends DurableObject<SandboxEnv> {
     return this.now();
   }
 
-  calls(afterId: number, onlyExecuted: boolean): Call[] {
+  calls(wanted: Wanted): Call[] {
     for (const job of this.#videoJobs.takeEnded(this.now())) this.#calls.setUsage(job.callId, job.usage);
-    return this.#calls.list(afterId, onlyExecuted);
+    return this.#calls.list(wanted);
   }
 
   /** `fault` and the answers: JSON, since a fault may carry any value. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chat, executions, frames, type Json, json, post, rowOf } from "./client.ts";
+import { call, chat, executions, frames, type Json, json, post, rowOf } from "./client.ts";
 
 const content = (body: Json) => body.choices[0].message.content;
 
@@ -173,6 +173,18 @@ test("the log has what was executed, with usage, hash of the body, and names of 
   expect(row.headers).toContain("authorization");
   expect(JSON.stringify(row)).not.toContain("sandbox-key");
   expect((await executions(row.id - 1))[0]?.id).toBe(row.id);
+});
+
+test("the log is given of those models alone that are asked for", async () => {
+  await json(chat());
+  await json(chat({ model: "llama-70b" }));
+  const of = async (query: string): Promise<Set<string>> => {
+    const { data } = await json(call(`/_sandbox/executions?${query}`));
+    return new Set(data.map(({ model }: { model: string }) => model));
+  };
+  expect(await of("model=llama-70b")).toEqual(new Set(["llama-70b"]));
+  expect(await of("model=llama-70b&model=llama-7b")).toEqual(new Set(["llama-70b", "llama-7b"]));
+  expect(await of("model=nobody")).toEqual(new Set());
 });
 
 test("cached tokens are reported when the request says what the cache held", async () => {

@@ -62,7 +62,7 @@ export class Sandbox {
 
   /** What was executed of these models, oldest first. */
   async executions(...models: string[]): Promise<Execution[]> {
-    return (await this.#log("executions")).filter(({ model }) => model !== null && models.includes(model));
+    return this.#log("executions", models);
   }
 
   /** Of all models. */
@@ -77,11 +77,14 @@ export class Sandbox {
 
   /** Every call that came in for these models, refused ones too. */
   async calls(...models: string[]): Promise<Execution[]> {
-    return (await this.#log("calls")).filter(({ model }) => model !== null && models.includes(model));
+    return this.#log("calls", models);
   }
 
-  async #log(which: "executions" | "calls"): Promise<Execution[]> {
-    const { data } = await this.#call<{ data: Execution[] }>("GET", `/${which}`);
+  /** `models`: left to the sandbox to pick, for late in a run the whole log is megabytes; undefined: all. */
+  async #log(which: "executions" | "calls", models?: readonly string[]): Promise<Execution[]> {
+    if (models?.length === 0) return [];
+    const query = new URLSearchParams(models?.map((model) => ["model", model]));
+    const { data } = await this.#call<{ data: Execution[] }>("GET", `/${which}?${query}`);
     return data;
   }
 
