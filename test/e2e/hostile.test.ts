@@ -1,6 +1,6 @@
 /**
  * What no honest client sends, on the wire and in text: no 5xx, no upstream call for what is refused, nobody's answer
- * given to another. (`CONNECT` is answered by workerd itself, and by Cloudflare's edge; it reaches no Worker.)
+ * given to another. Odd methods and targets: odd-requests.test.ts.
  */
 import { createConnection } from "node:net";
 import { beforeAll, describe, expect, test } from "vitest";
