@@ -80,6 +80,7 @@ async function calls(object: AccountPort, count: number, keys: number): Promise<
       costNanoUsd: 50,
       latencyMs: 100,
       firstByteMs: 50,
+      lostTries: 0,
     });
   }
 }

@@ -97,6 +97,12 @@ export interface ServedBy {
 /** How a call that was executed ended. */
 export type Outcome = "completed" | "client_gone" | "stream_broken";
 
+/**
+ * How many tries of a call an upstream may have carried out without the tenant paying for them: what they cost is the
+ * operator's loss. None: besides a try that is charged, nothing was executed.
+ */
+export type LostTries = number;
+
 /** Ends a hold with a charge of min(actual, held). Idempotent by call id. */
 export interface Settlement {
   readonly callId: CallId;
@@ -109,6 +115,7 @@ export interface Settlement {
   readonly costNanoUsd: number;
   readonly latencyMs: number;
   readonly firstByteMs: number | null;
+  readonly lostTries: LostTries;
 }
 
 /** Ends a hold without a charge. Idempotent by call id. */
@@ -117,8 +124,7 @@ export interface Release {
   readonly status: number;
   /** The refusal's kind, for reports. */
   readonly reason: string;
-  /** `unknown`: an upstream may have done the work; what it cost is the operator's loss. */
-  readonly executed: "no" | "unknown";
+  readonly lostTries: LostTries;
   readonly servedBy: ServedBy | null;
   readonly latencyMs: number;
 }

@@ -53,7 +53,7 @@ async function giveBack({ caller, callId, startedAtMs }: Applicant, asked: Promi
   const late = new Promise<undefined>((resolve) => setTimeout(resolve, LATE_ANSWER_MS));
   const admission = await Promise.race([asked.catch(() => undefined), late]);
   if (admission && !admission.ok) return;
-  const released = { callId, status: 503, reason: "admission_unavailable", executed: "no", servedBy: null } as const;
+  const released = { callId, status: 503, reason: "admission_unavailable", lostTries: 0, servedBy: null } as const;
   try {
     const latencyMs = ports.now() - startedAtMs;
     await ask(ports, caller.number, (account) => account.release({ ...released, latencyMs }));

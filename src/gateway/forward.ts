@@ -5,21 +5,24 @@
  * Nobody is asked for a client that has left: a try under way is finished or let go as its lifetime says, and what has
  * gone to no target costs nothing.
  */
-import { type Executed, judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/failure.ts";
-import type { ServedBy } from "../core/hold.ts";
+import { judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/failure.ts";
+import type { LostTries, ServedBy } from "../core/hold.ts";
 import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { Search, type Step } from "../core/search.ts";
 import { type Attempt, attempt, type Forwardable, pseudonymise, type Served } from "./attempt.ts";
 import type { Ports } from "./ports.ts";
 
-/** `abandoned`: the client left while a target was at work; what that may have used is the reader's to say. */
-export type Forwarded =
+/**
+ * `abandoned`: the client left while a target was at work; what that may have used is the reader's to say. `left`: it left
+ * while nothing was under way. The try that served or was abandoned is not among the lost ones.
+ */
+export type Forwarded = { readonly lostTries: LostTries } & (
   | { kind: "served"; served: Served }
-  | { kind: "refused"; refusal: Refusal; executed: Executed; servedBy: ServedBy | null }
+  | { kind: "refused"; refusal: Refusal; servedBy: ServedBy | null }
   | { kind: "abandoned"; servedBy: ServedBy; reader: AnswerReader }
-  /** The client left while nothing was under way. */
-  | { kind: "left"; executed: Executed; servedBy: ServedBy | null };
+  | { kind: "left"; servedBy: ServedBy | null }
+);
 
 /** Who waits for the answer. */
 export interface Waiting {
@@ -31,7 +34,7 @@ export interface Waiting {
 
 /** What the tries so far have come to. */
 interface Progress {
-  executed: Executed;
+  lostTries: LostTries;
   /** The shortest wait that a target named, ms. */
   retryAfterMs: number | null;
   last: Extract<Attempt, { ok: false }> | null;
@@ -41,13 +44,13 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
   const { endpoint, route } = admitted;
   const pseudonyms = await pseudonymise(admitted, ports);
   const search = new Search(route.targets, ports.upstreams.health, () => ports.random(), ports.now());
-  const progress: Progress = { executed: "no", retryAfterMs: null, last: null };
+  const progress: Progress = { lostTries: 0, retryAfterMs: null, last: null };
   let step = search.first(ports.now());
   while (step.kind === "ask") {
     await pause(step.waitMs, client.signal);
     if (client.gone || client.signal.aborted) {
       search.abandoned();
-      return { kind: "left", executed: progress.executed, servedBy: progress.last?.servedBy ?? null };
+      return { kind: "left", lostTries: progress.lostTries, servedBy: progress.last?.servedBy ?? null };
     }
     const tried = await attempt(
       admitted,
@@ -59,7 +62,7 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
     );
     if (tried.ok) {
       search.answered(ports.now());
-      return { kind: "served", served: tried.served };
+      return { kind: "served", served: tried.served, lostTries: progress.lostTries };
     }
     const { failure, servedBy } = tried;
     const judged = judge(failure, endpoint.retry, route.retryOn);
@@ -69,14 +72,14 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
       // Let go by us: that the connection broke says nothing of the target.
       search.abandoned();
       return verdict.executed === "unknown"
-        ? { kind: "abandoned", servedBy, reader: tried.reader }
-        : { kind: "left", executed: progress.executed, servedBy };
+        ? { kind: "abandoned", servedBy, reader: tried.reader, lostTries: progress.lostTries }
+        : { kind: "left", servedBy, lostTries: progress.lostTries };
     }
     search.failed(failure, verdict, ports.now());
-    if (verdict.executed === "unknown") progress.executed = "unknown";
+    if (verdict.executed === "unknown") progress.lostTries += 1;
     report(admitted, tried, verdict.operators && !tried.refusal, ports);
     if (tried.refusal && !isPassedOver(tried.refusal))
-      return { kind: "refused", refusal: tried.refusal, executed: progress.executed, servedBy };
+      return { kind: "refused", refusal: tried.refusal, lostTries: progress.lostTries, servedBy };
     progress.last = tried;
     progress.retryAfterMs = shorter(progress.retryAfterMs, waitOf(failure));
     if (!verdict.next) break;
@@ -86,14 +89,15 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
 }
 
 /** What the caller is told when nobody is left. */
-function refused({ executed, retryAfterMs, last }: Progress, step: Step, retry: RetryClass): Forwarded {
+function refused({ lostTries, retryAfterMs, last }: Progress, step: Step, retry: RetryClass): Forwarded {
   const dueMs = step.kind === "none" ? step.retryAfterMs : null;
   if (!last) {
     const refusal: Refusal = { kind: "no_healthy_upstream", retryAfterMs: dueMs };
-    return { kind: "refused", refusal, executed, servedBy: null };
+    return { kind: "refused", refusal, lostTries, servedBy: null };
   }
+  const executed = lostTries === 0 ? "no" : "unknown";
   const refusal = last.refusal ?? lastRefusal(last.failure, executed, retry, retryAfterMs ?? dueMs);
-  return { kind: "refused", refusal, executed, servedBy: last.servedBy };
+  return { kind: "refused", refusal, lostTries, servedBy: last.servedBy };
 }
 
 /**

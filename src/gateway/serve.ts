@@ -11,7 +11,6 @@ import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
 import { type Applicant, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
-import type { Served } from "./attempt.ts";
 import { authenticate } from "./authenticate.ts";
 import { BodyPlace } from "./body-gate.ts";
 import { logRefused } from "./call-log.ts";
@@ -135,7 +134,7 @@ function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: P
       // What may have made something by then is not to be repeated.
       const refusal: Refusal = { kind: endpoint.retry === "safe" ? "internal" : "outcome_unknown" };
       response.resolve(refuse(refusal, hold.callId, endpoint.errors, rates));
-      await release(admitted, { ...failureOf(refusal), reason: "internal" }, "unknown", null, ports);
+      await release(admitted, { ...failureOf(refusal), reason: "internal" }, 1, null, ports);
     } finally {
       lifetime.stop();
     }
@@ -157,34 +156,34 @@ async function end(
   const { callId, endpoint } = admitted;
   if (forwarded.kind === "served") {
     const headers = callHeaders(callId, forwarded.served.servedBy.region, rates);
-    return deliver(admitted, forwarded.served, headers, lifetime, respond, ports);
+    return deliver(admitted, forwarded, headers, lifetime, respond, ports);
   }
-  const { servedBy } = forwarded;
+  const { servedBy, lostTries } = forwarded;
   if (forwarded.kind === "abandoned") {
     respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
     // What a job comes to is known at its end only, and nobody has its id.
     if (endpoint.manner === "job") {
-      return release(admitted, { reason: "client_gone", status: CLIENT_GONE }, "unknown", servedBy, ports);
+      return release(admitted, LEFT, lostTries + 1, servedBy, ports);
     }
     const reading = forwarded.reader.reading();
-    const ending = { outcome: "client_gone", status: CLIENT_GONE, reading, firstByteAtMs: null } as const;
-    return settle(admitted, { ...ending, servedBy: forwarded.servedBy }, ports);
+    const ending = { outcome: LEFT.reason, status: LEFT.status, reading, firstByteAtMs: null };
+    return settle(admitted, { ...ending, servedBy: forwarded.servedBy, lostTries }, ports);
   }
   if (forwarded.kind === "left") {
     respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
-    return release(admitted, { reason: "client_gone", status: CLIENT_GONE }, forwarded.executed, servedBy, ports);
+    return release(admitted, LEFT, lostTries, servedBy, ports);
   }
   // First the release: who repeats at once finds slot and money free.
-  await release(admitted, failureOf(forwarded.refusal), forwarded.executed, servedBy, ports);
+  await release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
   return respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
 }
 
-/** What is booked as the status of a call whose client left before there was one. */
-const CLIENT_GONE = 499;
+/** What is booked of a call whose client left before there was a status. */
+const LEFT = { reason: "client_gone", status: 499 } as const;
 
 async function deliver(
   admitted: AdmittedCall,
-  served: Served,
+  { served, lostTries }: Extract<Forwarded, { kind: "served" }>,
   headers: Headers,
   lifetime: Lifetime,
   respond: Respond,
@@ -202,7 +201,8 @@ async function deliver(
     if (created !== null) await record(created);
     const outcome = lifetime.gone ? "client_gone" : "completed";
     const reading = reader.reading();
-    const settled = settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs: ports.now() }, ports);
+    const ending = { outcome, status, reading, servedBy, firstByteAtMs: ports.now(), lostTries } as const;
+    const settled = settle(admitted, ending, ports);
     respond(new Response(served.bytes, { status, headers }));
     return settled;
   }
@@ -220,6 +220,7 @@ async function deliver(
   );
   respond(new Response(stream.body, { status, headers }));
   const { outcome, firstByteAtMs } = await stream.ended;
-  await settle(admitted, { outcome, status, reading: reader.reading(), servedBy, firstByteAtMs }, ports);
+  const reading = reader.reading();
+  await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries }, ports);
   await stream.closed;
 }

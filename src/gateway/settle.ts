@@ -2,8 +2,7 @@
  * Ends a hold: by a charge for what was read off the answer, or by its release. The object answers each call id once
  * and for all, so both may be said again when an answer was lost.
  */
-import type { Executed } from "../core/failure.ts";
-import type { HoldEnd, Outcome, ServedBy } from "../core/hold.ts";
+import type { HoldEnd, LostTries, Outcome, ServedBy } from "../core/hold.ts";
 import { costOf } from "../core/prices.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { toHttp } from "../core/refusal.ts";
@@ -20,6 +19,7 @@ export interface Ending {
   readonly reading: Reading;
   readonly servedBy: ServedBy;
   readonly firstByteAtMs: number | null;
+  readonly lostTries: LostTries;
 }
 
 /** Charges the call. The operator's cost is the row of the target that served; lacking one, of the name called. */
@@ -36,6 +36,7 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
       costNanoUsd: costOf(ending.reading.usage, costRow.costNanoUsd),
       latencyMs: now - admitted.startedAtMs,
       firstByteMs: ending.firstByteAtMs === null ? null : ending.firstByteAtMs - admitted.startedAtMs,
+      lostTries: ending.lostTries,
     }),
   );
   logEnded(admitted, { ...ending, reason: null, latencyMs: now - admitted.startedAtMs }, ports);
@@ -53,13 +54,13 @@ export const failureOf = (refusal: Refusal): NoCharge => ({ reason: refusal.kind
 export async function release(
   admitted: AdmittedCall,
   why: NoCharge,
-  executed: Executed,
+  lostTries: LostTries,
   servedBy: ServedBy | null,
   ports: Ports,
 ): Promise<void> {
   const latencyMs = ports.now() - admitted.startedAtMs;
   await say(admitted, ports, (account) =>
-    account.release({ callId: admitted.hold.callId, ...why, executed, servedBy, latencyMs }),
+    account.release({ callId: admitted.hold.callId, ...why, lostTries, servedBy, latencyMs }),
   );
   logEnded(admitted, { ...why, outcome: "failed", servedBy, latencyMs }, ports);
 }

@@ -153,7 +153,7 @@ describe("audio that was made", () => {
     expect(response.status).toBe(502);
     expect(sent).toHaveLength(1);
     expect(settled).toEqual([]);
-    expect(released).toEqual([expect.objectContaining({ executed: "unknown" })]);
+    expect(released).toEqual([expect.objectContaining({ lostTries: 1 })]);
   });
 
   it("a target that cannot serve is passed over; a lost connection is not, because audio may have been made", async () => {

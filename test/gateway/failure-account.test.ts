@@ -64,7 +64,7 @@ it("says nothing for 5 s: 503 to be repeated, no upstream call; the hold that it
   await world.idle();
   expect(world.sent).toEqual([]);
   expect(world.released).toEqual([
-    expect.objectContaining({ callId: "call-1", executed: "no", reason: "admission_unavailable" }),
+    expect.objectContaining({ callId: "call-1", lostTries: 0, reason: "admission_unavailable" }),
   ]);
 });
 

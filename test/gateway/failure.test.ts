@@ -90,7 +90,7 @@ describe("health", () => {
     expect([response.status, error.code]).toEqual([503, "no_healthy_upstream"]);
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(world.released).toHaveLength(11);
-    expect(world.released.at(-1)).toMatchObject({ executed: "no", servedBy: null });
+    expect(world.released.at(-1)).toMatchObject({ lostTries: 0, servedBy: null });
   });
 
   it("a probe whose client left is no verdict: the next call probes", async () => {
@@ -174,6 +174,50 @@ describe("retries", () => {
   });
 });
 
+describe("tries before the one that counts", () => {
+  const lost: UpstreamAnswer = { kind: "lost" };
+  const answersOf = (first: () => UpstreamAnswer, second: () => UpstreamAnswer) =>
+    worldOf(({ target: { model } }) => (model === "first:1" ? first() : second()));
+
+  it.each<[string, () => UpstreamAnswer, number]>([
+    ["lost", () => lost, 1],
+    ["silent", () => ({ kind: "timeout" }), 1],
+    ["no answer at all", () => json({ error: {} }), 1],
+    ["refused", () => ({ kind: "refused" }), 0],
+    ["a 503", () => json({}, 503), 0],
+  ])(
+    "%s, and the second target serves: what the first may have done is told with the charge",
+    async (_, fault, lostTries) => {
+      const world = answersOf(fault, () => json(COMPLETION));
+      expect((await call(world)).response.status).toBe(200);
+      expect(world.settled).toEqual([expect.objectContaining({ outcome: "completed", lostTries })]);
+    },
+  );
+
+  it.each<[string, () => UpstreamAnswer, number]>([
+    ["lost too", () => lost, 2],
+    ["a 503", () => json({}, 503), 1],
+    ["a refusal of the request", () => json({ error: { message: "no" } }, 400), 1],
+  ])("lost, and the second target %s: each that may have been executed is told", async (_, fault, lostTries) => {
+    const world = answersOf(() => lost, fault);
+    await call(world);
+    expect(world.released).toEqual([expect.objectContaining({ lostTries })]);
+  });
+
+  it("lost, and the client leaves while the second is at work: that one is charged, the first is lost", async () => {
+    const leave = new AbortController();
+    const world = answersOf(
+      () => lost,
+      () => {
+        leave.abort();
+        return lost;
+      },
+    );
+    await call(world, { ...CHAT, stream: true }, chatCompletions, leave.signal);
+    expect(world.settled).toEqual([expect.objectContaining({ outcome: "client_gone", lostTries: 1 })]);
+  });
+});
+
 describe("an outcome that nobody knows", () => {
   it.each<[string, () => UpstreamAnswer, number]>([
     ["a lost connection", () => ({ kind: "lost" }), 504],
@@ -189,7 +233,7 @@ describe("an outcome that nobody knows", () => {
     const { response, asked } = await image(world);
     expect(asked).toEqual(["i:1"]);
     expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, "false"]);
-    expect(world.released).toEqual([expect.objectContaining({ executed: "unknown" })]);
+    expect(world.released).toEqual([expect.objectContaining({ lostTries: 1 })]);
   });
 
   it.each<[string, () => UpstreamAnswer]>([
@@ -233,7 +277,7 @@ describe("a defect of ours", () => {
       });
       const { response } = await call(world, body, endpoint);
       expect([response.status, response.headers.get("x-should-retry")]).toEqual([status, again]);
-      expect(world.released).toEqual([expect.objectContaining({ reason: "internal", status, executed: "unknown" })]);
+      expect(world.released).toEqual([expect.objectContaining({ reason: "internal", status, lostTries: 1 })]);
     },
   );
 });
@@ -269,7 +313,7 @@ describe("a client that has left", () => {
       await call(world, { ...CHAT, stream }, chatCompletions, leave.signal);
       expect([world.sent.length, world.settled.length]).toEqual([0, 0]);
       expect(world.released).toEqual([
-        expect.objectContaining({ executed: "no", reason: "client_gone", status: 499, servedBy: null }),
+        expect.objectContaining({ lostTries: 0, reason: "client_gone", status: 499, servedBy: null }),
       ]);
     }
   });
@@ -283,7 +327,7 @@ describe("a client that has left", () => {
     const { asked } = await call(world, CHAT, chatCompletions, leave.signal);
     expect(asked).toEqual(["first:1"]);
     expect(world.settled).toEqual([]);
-    expect(world.released).toEqual([expect.objectContaining({ executed: "no", reason: "client_gone" })]);
+    expect(world.released).toEqual([expect.objectContaining({ lostTries: 0, reason: "client_gone" })]);
   });
 
   it("while a connection was being refused: nothing was executed, so nothing is charged", async () => {

@@ -179,7 +179,7 @@ describe("a submission", () => {
     expect(said.response.status).toBe(504);
     expect(said.response.headers.get("x-should-retry")).toBe("false");
     expect(paths(said)).toEqual(["/v1/video/quote", "/v1/video/generations"]);
-    expect(said.released).toMatchObject([{ executed: "unknown" }]);
+    expect(said.released).toMatchObject([{ lostTries: 1 }]);
   });
 
   it.each<[string, () => UpstreamAnswer]>([
@@ -234,7 +234,7 @@ describe("the contract's codes at submission", () => {
       expect(said.response.status).toBe(status);
       expect(said.body).toEqual({ error: "no", code });
       expect(said.response.headers.get("x-should-retry")).toBe(retry ? null : "false");
-      expect(said.released).toMatchObject([{ executed: "no" }]);
+      expect(said.released).toMatchObject([{ lostTries: 0 }]);
       expect([said.begun, said.settled]).toEqual([[], []]);
     },
   );

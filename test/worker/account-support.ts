@@ -127,15 +127,16 @@ export function settlement(id: string, usage: Usage | number = 0, some: Partial<
     costNanoUsd: 0,
     latencyMs: 5,
     firstByteMs: 2,
+    lostTries: 0,
     ...some,
   };
 }
 
-export const releaseOf = (id: string, executed: Release["executed"] = "no"): Release => ({
+export const releaseOf = (id: string, lostTries = 0): Release => ({
   callId: call(id),
   status: 503,
   reason: "no_healthy_upstream",
-  executed,
+  lostTries,
   servedBy: null,
   latencyMs: 3,
 });

@@ -399,12 +399,34 @@ describe("the audit", () => {
     expect(audit?.problems.length).toBeGreaterThan(0);
   });
 
+  it("a charged call whose earlier tries may have been executed: each is the operator's loss, up to what was held", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    await stub.admit(request("c1", 10));
+    await stub.settle(settlement("c1", 4, { lostTries: 2 }));
+    await stub.settle(settlement("c1", 4, { lostTries: 2 }));
+    await stub.admit(request("c2", 10));
+    await stub.release(releaseOf("c2", 3));
+    await stub.admit(request("late", 10));
+    advance(121_000);
+    await expectSound(stub);
+    await stub.settle(settlement("late", 4, { lostTries: 1 }));
+    expect(await stub.audit()).toMatchObject({
+      ok: true,
+      balanceNanoUsd: 996,
+      operatorLossNanoUsd: 2 * 10 + 3 * 10 + (4 + 10),
+      overrunNanoUsd: 0,
+    });
+    const events = await rows(stub, "SELECT event FROM outbox ORDER BY seq");
+    const losses = events.map(({ event }) => (JSON.parse(String(event)) as { lossNanoUsd: number }).lossNanoUsd);
+    expect(losses).toEqual([20, 30, 10]);
+  });
+
   it("reports what is open, lost and overrun", async () => {
     const { stub } = await newAccount({ balance: 1_000 });
     await stub.admit(request("c1", 10));
     await stub.settle(settlement("c1", 12));
     await stub.admit(request("c2", 20));
-    await stub.release(releaseOf("c2", "unknown"));
+    await stub.release(releaseOf("c2", 1));
     await stub.admit(request("c3", 30, { row: row({ costNanoUsd: perToken(2) }) }));
     expect(await stub.audit()).toEqual({
       ok: true,

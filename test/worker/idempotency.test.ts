@@ -127,15 +127,15 @@ describe("a repeat is told", () => {
 
   it.each<[string, (stub: Stub) => Promise<unknown>, string]>([
     ["completed without an id", (stub) => stub.settle(settlement("first")), "not_kept (completed 200 -)"],
-    ["failed, not executed", (stub) => stub.release(releaseOf("first", "no")), "admitted"],
+    ["failed, not executed", (stub) => stub.release(releaseOf("first")), "admitted"],
     [
       "may have been executed",
-      (stub) => stub.release({ ...releaseOf("first", "unknown"), status: 504 }),
+      (stub) => stub.release({ ...releaseOf("first", 1), status: 504 }),
       "outcome_unknown (unknown 504 -)",
     ],
     [
       "failed under way",
-      (stub) => stub.release({ ...releaseOf("first", "unknown"), status: 502 }),
+      (stub) => stub.release({ ...releaseOf("first", 1), status: 502 }),
       "upstream_error (unknown 502 -)",
     ],
     [
@@ -167,7 +167,7 @@ describe("a repeat is told", () => {
   it.each<[string, (stub: Stub) => Promise<unknown>, string]>([
     ["nothing more is heard", async () => undefined, "outcome_unknown (unknown 0 -)"],
     ["was settled too late", (stub) => stub.settle(settlement("first")), "not_kept (completed 200 -)"],
-    ["was released too late", (stub) => stub.release(releaseOf("first", "no")), "admitted"],
+    ["was released too late", (stub) => stub.release(releaseOf("first")), "admitted"],
   ])("of a call whose hold expired and of which %s", async (_, late, expected) => {
     const { stub } = await newAccount({ balance: 100 });
     await stub.admit(keyed("first"));
@@ -205,7 +205,7 @@ describe("a job", () => {
     await stub.admit(keyed("first"));
     await stub.begin(job);
     expect(await repeat(stub)).toBe("not_kept (completed 202 job_1)");
-    await stub.release({ ...releaseOf("first", "no"), status: 202 });
+    await stub.release({ ...releaseOf("first"), status: 202 });
     expect(await repeat(stub)).toBe("not_kept (completed 202 job_1)");
   });
 });

@@ -107,7 +107,7 @@ class History {
     this.jobs.push(expected);
     upstream.jobs.set(id, () => this.#answer(expected, submittedAtMs));
     const ended = { status: 503, reason: "x", servedBy: null, latencyMs: 1 };
-    if (answer === "refused") await this.#stub.release({ callId: call(name), executed: "no", ...ended });
+    if (answer === "refused") await this.#stub.release({ callId: call(name), lostTries: 0, ...ended });
     if (answer === "acknowledged") await this.#stub.begin(newJob(name));
   }
 

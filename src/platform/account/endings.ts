@@ -29,7 +29,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   if (hold.state !== "open") {
     if (hold.state === "expired") {
-      books.operatorBook.correctLoss(hold.callId, actualNanoUsd);
+      books.operatorBook.correctLoss(hold.callId, actualNanoUsd + lossOf(hold, settlement));
       books.idempotency.correct(hold.callId, settlement);
     }
     return recorded(hold.state, hold);
@@ -52,6 +52,8 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     const chargedTodayNanoUsd = books.spending.spent("account", "day", nowMs);
     books.overrunWatch.overrun(books.tenants.account().id, overrunNanoUsd, chargedTodayNanoUsd, nowMs);
   }
+  const lossNanoUsd = lossOf(hold, settlement);
+  if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
   books.outbox.add({
     ...eventOf(books, hold, nowMs),
     upstream: settlement.servedBy.upstream,
@@ -64,6 +66,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     priceNanoUsd: chargedNanoUsd,
     costNanoUsd: settlement.costNanoUsd,
     overrunNanoUsd,
+    lossNanoUsd,
     latencyMs: settlement.latencyMs,
     firstByteMs: settlement.firstByteMs,
   });
@@ -71,13 +74,12 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
 }
 
 /**
- * No charge and no entry; the request stays counted, its tokens do not. Where an upstream may have done the work, the
- * operator's book gets the held amount as the most that was lost. After expiry: not executed means nothing was lost.
+ * No charge and no entry; the request stays counted, its tokens do not. After expiry: not executed means nothing was lost.
  */
 export function release(books: Books, released: Release, nowMs: number): HoldEnd {
   const hold = books.holds.find(released.callId);
   if (!hold) return UNKNOWN;
-  const notExecuted = released.executed === "no";
+  const notExecuted = released.lostTries === 0;
   if (hold.state !== "open") {
     if (hold.state === "expired" && notExecuted) {
       books.operatorBook.correctLoss(hold.callId, 0);
@@ -85,7 +87,7 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
     }
     return recorded(hold.state, hold);
   }
-  const lossNanoUsd = notExecuted ? 0 : hold.amountNanoUsd;
+  const lossNanoUsd = lossOf(hold, released);
   if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
   books.idempotency.released(released);
   books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
@@ -139,6 +141,10 @@ export function expire(books: Books, hold: HoldRow, reason: string, nowMs: numbe
     latencyMs: nowMs - hold.startedAtMs,
   });
 }
+
+/** The held amount is the most that one try can have cost. */
+const lossOf = (hold: HoldRow, { lostTries }: Pick<Release, "lostTries">): number =>
+  Math.min(lostTries * hold.amountNanoUsd, MAX_NANO_USD);
 
 const recorded = (state: Exclude<HoldState, "open">, hold: HoldRow): HoldEnd => ({
   state,

@@ -67,9 +67,9 @@ export class IdempotencyKeys {
   }
 
   /** It cost nothing. Its client was told yes where it was a job that failed later: that stays said. */
-  released({ callId, status, executed }: Pick<Release, "callId" | "status" | "executed">): void {
+  released({ callId, status, lostTries }: Pick<Release, "callId" | "status" | "lostTries">): void {
     if (stateAfter(status, "") === "completed") this.#end(callId, "completed", status);
-    else if (executed === "no") this.#free(callId);
+    else if (lostTries === 0) this.#free(callId);
     else this.lost(callId, status);
   }
 

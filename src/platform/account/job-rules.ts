@@ -91,6 +91,7 @@ function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omi
           costNanoUsd: costOf(step.reading.usage, { [job.unit]: job.costNanoUsd }),
           latencyMs,
           firstByteMs: null,
+          lostTries: 0,
         },
         nowMs,
       );
@@ -121,7 +122,7 @@ const released = (job: NewJob, reason: string, latencyMs: number) => ({
   callId: job.callId,
   status: ACCEPTED,
   reason,
-  executed: "no" as const,
+  lostTries: 0,
   servedBy: servedBy(job),
   latencyMs,
 });

@@ -1,6 +1,7 @@
 /**
- * What the operator bears in place of the tenant: overruns (usage beyond a hold) and losses (calls whose hold expired).
- * One row per call and kind. A loss is first an upper bound, the held amount; a late word on the call corrects that row.
+ * What the operator bears in place of the tenant: overruns (usage beyond a hold) and losses (what an upstream may have done
+ * without a charge: calls that failed under way, tries before another target served, holds that expired). One row per call
+ * and kind. A loss is an upper bound, the held amount for each try; a late word on an expired call corrects its row.
  */
 import type { CallId } from "../../core/ids.ts";
 import type { Sql } from "./schema.ts";

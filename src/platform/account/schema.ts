@@ -92,7 +92,7 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX holds_due ON holds (open, due_ms);
 
-  -- What the operator bears: usage beyond a hold, and calls whose hold nobody ended.
+  -- What the operator bears: usage beyond a hold, and what upstreams may have done for calls that nobody pays for.
   CREATE TABLE operator_book (
     call_id TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('overrun', 'operator_loss')),
