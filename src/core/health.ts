@@ -9,12 +9,16 @@ import type { Target } from "./routes.ts";
 
 /** Targets known to an isolate at once. */
 const MOST_TARGETS = 1_000;
+/** So long every event of a target is read before it passes, once a broken one has passed unread. */
+const READ_FIRST_MS = 3_600_000;
 
 export interface TargetHealth {
   readonly breaker: Breaker;
   readonly budget: RetryBudget;
   failedAtMs: number;
   answeredAtMs: number;
+  /** A broken event of its own, an error's words perhaps, reached a client before it was read. */
+  passedBrokenAtMs: number;
   /** Calls that chose among this target and its equals; turns the order in which those are asked. */
   turns: number;
 }
@@ -49,10 +53,15 @@ const newTargetHealth = (): TargetHealth => ({
   budget: new RetryBudget(),
   failedAtMs: NEVER,
   answeredAtMs: NEVER,
+  passedBrokenAtMs: NEVER,
   turns: 0,
 });
 
 export const failedLately = (health: TargetHealth, nowMs: number): boolean => nowMs - health.failedAtMs < LATELY_MS;
+
+/** Its streams may pass before they are read: none of them lately showed that it should be read first. */
+export const mayPassUnread = (health: TargetHealth, nowMs: number): boolean =>
+  nowMs - health.passedBrokenAtMs >= READ_FIRST_MS;
 
 /** The last that was heard of it is that it could not be reached. */
 export const isSuspect = ({ breaker }: TargetHealth): boolean =>

@@ -6,7 +6,11 @@
  * is stopped then; a whole one is told as soon as that. Memory: what the reader is behind the pipe waits in the tee, at
  * most `READ_EVERY_MS` of it. A reader that is not behind pulls by itself, so a client that does not take what comes has
  * that much waiting for it; which of the two it is cannot be seen from here. So a stream that grows faster than text can
- * is broken off (`MOST_BYTES`). One that is that large from its first piece on does not come here at all.
+ * is broken off (`MOST_BYTES`).
+ *
+ * Only streams that have begun as text in small pieces come here (`Opening`): of larger pieces the reading costs little
+ * beside the passing, and an error in place of an answer comes early. What an upstream says of an error later than that
+ * passes as it is before it is noticed; its target's next streams are then read first (`core/health.ts`).
  */
 import type { Watchdog } from "./body.ts";
 import type { Client, UnreadPassage } from "./passage.ts";
@@ -19,18 +23,36 @@ const TAKEN_WITHIN_MS = 100;
 const PIECE_BYTES = 16 * 1024;
 /** So long what has passed a stream that is let go is still read: it is charged. */
 const LAST_READ_MS = 25;
-/** Text comes in events smaller than this. */
-const EVENT_BYTES = 16 * 1024;
 /** What a stream may have come to: so much, and so much more for each millisecond. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const MOST_BYTES_PER_MS = 256;
 
-/** Whether a stream that begins with this piece may pass unread. */
-export const isEventSized = (piece: Uint8Array): boolean => piece.byteLength <= EVENT_BYTES;
+/** So many pieces of a stream are read before they pass, whatever they are. */
+const OPENING_PIECES = 16;
+/** A token of text and what its event says of it are smaller than this, on average. */
+const TEXT_PIECE_BYTES = 1024;
+
+/** What a stream has begun as. */
+export class Opening {
+  #pieces = 0;
+  #bytes = 0;
+
+  add(piece: Uint8Array): void {
+    this.#pieces++;
+    this.#bytes += piece.byteLength;
+  }
+
+  get isText(): boolean {
+    return this.#pieces >= OPENING_PIECES && this.#bytes <= this.#pieces * TEXT_PIECE_BYTES;
+  }
+}
+
+/** `broken`: an event that has passed shows it. `severed`: the pipe, its client or its upstream gave up before the end. */
+export type UnreadEnd = "sound" | "broken" | "severed";
 
 export interface Unread {
-  /** Whether the answer was sound as far as it came; the client's side is the passage's again. */
-  readonly ended: Promise<boolean>;
+  /** How the answer was as far as it came; the client's side is the passage's again. */
+  readonly ended: Promise<UnreadEnd>;
   /** Lets the upstream and the pipe go. */
   cancel(): void;
 }
@@ -63,7 +85,7 @@ export function passUnread(
     stop.abort();
     setTimeout(close, LAST_READ_MS);
   };
-  const read = async (): Promise<boolean> => {
+  const read = async (): Promise<UnreadEnd> => {
     const startedAtMs = ports.now();
     let piece = new Uint8Array(PIECE_BYTES);
     let bytes = 0;
@@ -71,13 +93,13 @@ export function passUnread(
     for (;;) {
       watchdog.waiting(ports.now());
       const { done, value } = await reader.read(piece);
-      if (done) return true;
+      if (done) return "sound";
       watchdog.fed();
-      if (!passage.read(value)) return false;
+      if (!passage.read(value)) return "broken";
       // Only for a client that left, and whose account wants the exact usage, is a stream read without its pipe.
-      if (severed && !client.gone) return false;
+      if (severed && !client.gone) return "severed";
       bytes += value.byteLength;
-      if (bytes > MOST_BYTES + (ports.now() - startedAtMs) * MOST_BYTES_PER_MS) return false;
+      if (bytes > MOST_BYTES + (ports.now() - startedAtMs) * MOST_BYTES_PER_MS) return "severed";
       if (passage.complete && !told) {
         told = true;
         void pauseUnless(returned, TAKEN_WITHIN_MS).then(() => {
@@ -91,17 +113,17 @@ export function passUnread(
       if (!behind) await pauseUnless(returned, READ_EVERY_MS);
     }
   };
-  const ended = async (): Promise<boolean> => {
-    const sound = await read().catch(() => false);
-    if (!sound) {
+  const ended = async (): Promise<UnreadEnd> => {
+    const end = await read().catch((): UnreadEnd => "severed");
+    if (end !== "sound") {
       stop.abort();
       close();
     }
     await returned;
     // Whatever ended the pipe early, what was read is not what the client has.
-    if (severed) return false;
+    if (end !== "sound" || severed) return end === "broken" ? end : "severed";
     passage.taken();
-    return sound;
+    return end;
   };
   return { ended: ended(), cancel };
 }

@@ -6,12 +6,12 @@
  * `passage.ts`'s business.
  *
  * Each read and each write of a loop enters the isolate anew, which is most of what a frame costs. Where nothing has to be
- * taken out, the runtime's own pipe carries the stream once it has begun as events do, and it is read behind the pipe
+ * taken out, the runtime's own pipe carries the stream once it has begun as text does, and it is read behind the pipe
  * (`pass-unread.ts`): the same promises, but that an event that breaks a stream is noticed a moment after it passed.
  */
 import type { Outcome } from "../core/hold.ts";
 import { Watchdog } from "./body.ts";
-import { isEventSized, passUnread } from "./pass-unread.ts";
+import { Opening, passUnread } from "./pass-unread.ts";
 import type { Client, Passage } from "./passage.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
@@ -26,11 +26,19 @@ export interface Relay {
 export interface RelayEnd {
   readonly outcome: Outcome;
   readonly firstByteAtMs: number | null;
+  /** An event that breaks the stream had passed before it was read. */
+  readonly passedBroken: boolean;
+}
+
+export interface Relayed {
+  readonly answer: UpstreamAnswer & { kind: "answer" };
+  /** Whether its events may pass before they are read. */
+  readonly unreadAllowed: boolean;
 }
 
 /** `passageTo`: makes the way to a client from its side of the stream. */
 export function relay(
-  answer: UpstreamAnswer & { kind: "answer" },
+  relayed: Relayed,
   passageTo: (side: WritableStream<Uint8Array>) => Passage,
   client: Client,
   signal: AbortSignal,
@@ -38,7 +46,7 @@ export function relay(
 ): Relay {
   const { readable, writable } = newPipe();
   const ended = Promise.withResolvers<RelayEnd>();
-  const closed = pump(answer, passageTo(writable), client, signal, ended.resolve, ports);
+  const closed = pump(relayed, passageTo(writable), client, signal, ended.resolve, ports);
   return { body: readable, ended: ended.promise, closed };
 }
 
@@ -58,7 +66,7 @@ interface Pipe {
 }
 
 async function pump(
-  answer: UpstreamAnswer & { kind: "answer" },
+  { answer, unreadAllowed }: Relayed,
   passage: Passage,
   client: Client,
   signal: AbortSignal,
@@ -76,8 +84,11 @@ async function pump(
   });
   signal.addEventListener("abort", cancel);
   let firstByteAtMs: number | null = null;
-  const delivered = () => end({ outcome: "completed", firstByteAtMs });
+  const delivered = () => end({ outcome: "completed", firstByteAtMs, passedBroken: false });
+  const unreadPassage = unreadAllowed && Native ? passage.unread : null;
+  const opening = new Opening();
   let sound = true;
+  let passedBroken = false;
   try {
     while (sound) {
       watchdog.waiting(ports.now());
@@ -85,13 +96,16 @@ async function pump(
       if (done) break;
       watchdog.fed();
       firstByteAtMs ??= ports.now();
+      opening.add(value);
       sound = await passage.take(value);
       if (passage.delivered) delivered();
-      else if (sound && Native && passage.unread && isEventSized(value) && !signal.aborted && !cancelled) {
+      else if (sound && unreadPassage && opening.isText && !signal.aborted && !cancelled) {
         source.releaseLock();
-        const unread = passUnread(body, passage.unread, client, watchdog, delivered, ports);
+        const unread = passUnread(body, unreadPassage, client, watchdog, delivered, ports);
         letGo = unread.cancel;
-        sound = await unread.ended;
+        const unreadEnd = await unread.ended;
+        sound = unreadEnd === "sound";
+        passedBroken = unreadEnd === "broken";
         break;
       }
     }
@@ -104,5 +118,5 @@ async function pump(
   if (!sound) cancel();
   // A cancelled body ends as if it had come to its end: what came is not the whole.
   const whole = sound && !cancelled && !signal.aborted && (await passage.finish());
-  end({ outcome: await passage.close(whole), firstByteAtMs });
+  end({ outcome: await passage.close(whole), firstByteAtMs, passedBroken });
 }

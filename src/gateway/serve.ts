@@ -6,6 +6,7 @@
  * The only place where a hold is ended. Each step answers a value or a refusal; a refusal becomes a response at once.
  */
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
+import { mayPassUnread } from "../core/health.ts";
 import type { Hold, Rates } from "../core/hold.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
@@ -208,8 +209,9 @@ async function deliver(
   }
   headers.set("cache-control", "no-store, no-transform");
   const { answer } = served;
+  const health = ports.upstreams.health.of(servedBy);
   const stream = relay(
-    answer,
+    { answer, unreadAllowed: mayPassUnread(health, ports.now()) },
     (writer) =>
       served.reader.kind === "events"
         ? new EventPassage(served.reader, writer, lifetime, admitted.endpoint.errors, record)
@@ -219,7 +221,12 @@ async function deliver(
     ports,
   );
   respond(new Response(stream.body, { status, headers }));
-  const { outcome, firstByteAtMs } = await stream.ended;
+  const { outcome, firstByteAtMs, passedBroken } = await stream.ended;
+  if (passedBroken) {
+    health.passedBrokenAtMs = ports.now();
+    const { upstream, model } = servedBy;
+    ports.log({ event: "broken_event_passed", call: admitted.callId, upstream, model });
+  }
   const reading = reader.reading();
   await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries }, ports);
   await stream.closed;

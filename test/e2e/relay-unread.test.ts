@@ -1,4 +1,5 @@
 /** Streams whose caller asked for usage pass on the runtime's own pipe and keep every promise of those that do not. */
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../support/eventually.ts";
 import { chatPost, RawClient } from "../support/raw-client.ts";
@@ -6,7 +7,7 @@ import type { Tenant } from "../support/tenant.ts";
 import { chunk, DONE, type Exchange, event, ScriptedUpstream, usageChunk } from "../support/upstream.ts";
 import { world } from "../support/world.ts";
 
-const { operator } = world();
+const { operator, logFile } = world();
 
 let tenant: Tenant;
 let upstream: ScriptedUpstream;
@@ -24,8 +25,12 @@ beforeAll(async () => {
 });
 afterAll(() => upstream.stop());
 
+let models = 0;
+
+/** A target of its own: what one stream teaches of its target does not reach the others. */
 async function modelOf(owner: Tenant): Promise<string> {
-  const target = await operator.model(`scripted-${upstreamId}`, { upstream: upstreamId, max_output_tokens: 1000 });
+  const name = `scripted-${upstreamId}-${models++}`;
+  const target = await operator.model(name, { upstream: upstreamId, max_output_tokens: 1000 });
   return operator.alias(owner, [{ upstream: upstreamId, model: target }]);
 }
 
@@ -55,9 +60,18 @@ async function ask(init: RequestInit = {}, owner = tenant, asked = model) {
   return { response, reader, readUntil };
 }
 
+/** More than the pieces that are read before they pass, whatever they are. */
+const OPENING = 20;
+
 /** Sends some frames one by one, each after the one before was read: by then the pipe carries them. */
-async function begin(breakIt: (exchange: Exchange) => unknown, init: RequestInit = {}, owner = tenant, asked = model) {
-  const seen = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
+async function begin(
+  breakIt: (exchange: Exchange) => unknown,
+  init: RequestInit = {},
+  owner = tenant,
+  asked = model,
+  frames = OPENING,
+) {
+  const seen = Array.from({ length: frames }, () => Promise.withResolvers<void>());
   script = async (exchange) => {
     exchange.begin();
     for (const [index, { promise }] of seen.entries()) {
@@ -82,12 +96,14 @@ test("what was asked for passes, and the call is settled by it within 500 ms tho
   const stream = await begin(async (exchange) => {
     open = exchange;
     await sleep(1_000 * Math.random());
-    await exchange.send(usageChunk(10, 4) + DONE);
+    await exchange.send(usageChunk(10, OPENING) + DONE);
   });
   const text = await stream.readUntil("[DONE]");
-  expect(text).toBe([0, 1, 2, 3].map(word).join("") + usageChunk(10, 4) + DONE);
+  expect(text).toBe(
+    Array.from({ length: OPENING }, (_, index) => word(index)).join("") + usageChunk(10, OPENING) + DONE,
+  );
   await eventually("the charge", async () => (await charges()) === before + 1, { withinMs: 500, everyMs: 20 });
-  expect((await tenant.charges()).at(-1)?.amount_usd).toBeCloseTo(-14e-6, 9);
+  expect((await tenant.charges()).at(-1)?.amount_usd).toBeCloseTo(-30e-6, 9);
   open?.end();
   expect((await stream.reader.read()).done).toBe(true);
 });
@@ -107,16 +123,56 @@ describe("a stream that breaks ends with an error event and an aborted body, and
   ];
   test.each(faults)("%s", async (_name, breakIt) => {
     const before = await charges();
-    const stream = await begin(breakIt);
+    const stream = await begin(breakIt, {}, tenant, await modelOf(tenant));
     const startedAtMs = Date.now();
     await stream.readUntil('"upstream_error"');
     expect(Date.now() - startedAtMs).toBeLessThan(IDLE_MS + 1_500);
     await expect(stream.reader.read()).rejects.toThrow();
     await eventually("the charge", async () => (await charges()) === before + 1);
-    // One token in, four words out by their bytes.
+    // One token in, the words out by their bytes.
     expect((await tenant.charges()).at(-1)?.amount_usd).toBeLessThan(0);
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0 });
   });
+});
+
+describe("what an upstream says of an error in its stream", () => {
+  const words = "sk-of-the-operator on 10.1.2.3";
+  const breakDown = async (exchange: Exchange) => {
+    await exchange.send(event({ error: { message: words } }));
+  };
+
+  test("does not pass while a stream begins", async () => {
+    const stream = await begin(breakDown, {}, tenant, await modelOf(tenant), 3);
+    const text = await stream.readUntil('"upstream_error"');
+    expect(text).not.toContain(words);
+  });
+
+  test("passes at most once from one target: the operator is told, and its next streams are read first", async () => {
+    const asked = await modelOf(tenant);
+    const first = await begin(breakDown, {}, tenant, asked);
+    await first.readUntil('"upstream_error"');
+    const call = first.response.headers.get("x-service-request-id") ?? "none";
+    await eventually("a line in the log", () => {
+      const lines = readFileSync(logFile, "utf8").split("\n");
+      return lines.some((line) => line.includes('"broken_event_passed"') && line.includes(call));
+    });
+    const second = await begin(breakDown, {}, tenant, asked);
+    expect(await second.readUntil('"upstream_error"')).not.toContain(words);
+  });
+});
+
+test("a long answer in large events passes whole to a client that takes it", async () => {
+  const events = 10_000;
+  const large = chunk({ content: "x".repeat(2_000) }, { usage: null });
+  script = async (exchange) => {
+    exchange.begin();
+    for (let index = 0; index < events; index++) await exchange.send(large);
+    await exchange.send(usageChunk(10, 500) + DONE);
+    exchange.end();
+  };
+  const response = await tenant.post(bodyOf(model));
+  const text = await response.text();
+  expect(text.length).toBe(events * large.length + (usageChunk(10, 500) + DONE).length);
 });
 
 describe("a client that leaves", () => {
@@ -125,14 +181,14 @@ describe("a client that leaves", () => {
     const reached = Promise.withResolvers<Exchange>();
     script = async (exchange) => {
       exchange.begin();
-      for (let index = 0; index < 6; index++) {
+      for (let index = 0; index < OPENING; index++) {
         await exchange.send(word(index));
         await sleep(20);
       }
       reached.resolve(exchange);
     };
     const client = new RawClient(operator.url, chatPost(tenant.key, bodyOf(model)));
-    await client.until("word-5");
+    await client.until(`word-${OPENING - 1}`);
     const exchange = await reached.promise;
     const leftAt = Date.now();
     client.reset();
@@ -148,7 +204,7 @@ describe("a client that leaves", () => {
     await begin(
       async (exchange) => {
         exchange.closedEarly.then(closed.resolve);
-        for (let index = 4; index < 200; index++) {
+        for (let index = OPENING; index < 200; index++) {
           await Promise.race([exchange.send(word(index)), closed.promise]);
           await sleep(20);
         }
@@ -169,11 +225,11 @@ describe("a client that leaves", () => {
     const stream = await begin(
       async (exchange) => {
         await left.promise;
-        for (let index = 4; index < 20; index++) {
+        for (let index = OPENING; index < 40; index++) {
           await exchange.send(word(index));
           await sleep(20);
         }
-        await exchange.send(usageChunk(10, 20) + DONE);
+        await exchange.send(usageChunk(10, 40) + DONE);
         exchange.end();
       },
       { signal: leaving.signal },
@@ -187,7 +243,7 @@ describe("a client that leaves", () => {
       const all = await patient.charges();
       return all.length > 0 && all;
     });
-    expect(charge?.amount_usd).toBeCloseTo(-30e-6, 9);
+    expect(charge?.amount_usd).toBeCloseTo(-50e-6, 9);
   });
 });
 
@@ -203,8 +259,10 @@ describe("a slow reader of a 50 MB stream holds its upstream back", () => {
     script = async (exchange) => {
       exchange.begin();
       exchange.closedEarly.then(() => (open = false));
-      await exchange.send(first);
-      await sleep(100);
+      for (let index = 0; index < OPENING; index++) {
+        await exchange.send(first);
+        await sleep(5);
+      }
       while (open && sentBytes < 50_000_000) {
         await Promise.race([exchange.send(piece), exchange.closedEarly]);
         sentBytes += piece.length;
