@@ -42,9 +42,16 @@ const UpstreamBody = z
       .meta({ description: "Write-only. Needed at first; later absent keeps the one that is there" }),
     region: slug.nullable().optional(),
     timeouts: z
-      .strictObject({ first_byte_ms: milliseconds, idle_ms: milliseconds, total_ms: milliseconds })
+      .strictObject({
+        connect_ms: milliseconds,
+        first_byte_ms: milliseconds,
+        idle_ms: milliseconds,
+        total_ms: milliseconds,
+      })
       .optional()
-      .meta({ description: "To the answer's first byte, between two reads of it, and of the whole call" }),
+      .meta({
+        description: "To the connection, to the answer's first byte, between two reads of it, and of the whole call",
+      }),
   })
   .meta({ id: "UpstreamBody" });
 
@@ -54,7 +61,7 @@ const UpstreamAnswer = z
     base_url: z.string(),
     api_key_set: z.literal(true),
     region: z.string().nullable(),
-    timeouts: z.object({ first_byte_ms: z.int(), idle_ms: z.int(), total_ms: z.int() }),
+    timeouts: z.object({ connect_ms: z.int(), first_byte_ms: z.int(), idle_ms: z.int(), total_ms: z.int() }),
   })
   .meta({ id: "Upstream" });
 
@@ -64,6 +71,7 @@ const upstreamToWire = (row: UpstreamRow) => ({
   api_key_set: true as const,
   region: row.region,
   timeouts: {
+    connect_ms: row.timeouts.connectMs,
     first_byte_ms: row.timeouts.firstByteMs,
     idle_ms: row.timeouts.idleMs,
     total_ms: row.timeouts.totalMs,
@@ -121,6 +129,7 @@ export function addUpstreams(api: AdminSurface): void {
       region: body.region ?? null,
       sealedApiKey: sealed,
       timeouts: {
+        connectMs: body.timeouts?.connect_ms ?? DEFAULT_TIMEOUTS.connectMs,
         firstByteMs: body.timeouts?.first_byte_ms ?? DEFAULT_TIMEOUTS.firstByteMs,
         idleMs: body.timeouts?.idle_ms ?? DEFAULT_TIMEOUTS.idleMs,
         totalMs: body.timeouts?.total_ms ?? DEFAULT_TIMEOUTS.totalMs,

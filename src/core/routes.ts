@@ -8,14 +8,21 @@ import type { Refusal } from "./refusal.ts";
 
 /** Time limits on one upstream call, ms. */
 export interface UpstreamTimeouts {
-  /** To the connection and the first byte of the answer. */
+  /** To a connection that stands, as far as that can be told (docs/decisions/0008). */
+  readonly connectMs: number;
+  /** To the first byte of the answer. */
   readonly firstByteMs: number;
   /** Between two reads of the body. */
   readonly idleMs: number;
   /** The whole call. */
   readonly totalMs: number;
 }
-export const DEFAULT_TIMEOUTS: UpstreamTimeouts = { firstByteMs: 120_000, idleMs: 60_000, totalMs: 3_600_000 };
+export const DEFAULT_TIMEOUTS: UpstreamTimeouts = {
+  connectMs: 10_000,
+  firstByteMs: 120_000,
+  idleMs: 60_000,
+  totalMs: 3_600_000,
+};
 
 export interface UpstreamRow {
   readonly id: string;

@@ -89,21 +89,43 @@ class Writing {
  * Whether something listens there now. For words and health only, after a connection was lost: it says nothing of what
  * was executed before.
  */
-export async function listens(baseUrl: string): Promise<boolean> {
+export const listens = async (baseUrl: string): Promise<boolean> => (await knock(baseUrl, KNOCK_MS)) !== "refused";
+
+/**
+ * Says so where an upstream that has said nothing cannot be connected to: one whose packets are lost says nothing for as
+ * long as one that thinks. `fetch` tells neither when its connection stands nor that it waits for one, so a connection of
+ * our own is tried for the second half of `connectMs`. Only its silence counts: an address that may not be connected to
+ * from here refuses at once, though `fetch` reaches it (docs/decisions/0008-an-upstream-out-of-reach.md).
+ *
+ * Gives what ends the watch.
+ */
+export function whenOutOfReach(baseUrl: string, connectMs: number, say: () => void): () => void {
+  let over = false;
+  const timer = setTimeout(async () => {
+    const knocked = await knock(baseUrl, connectMs / 2);
+    if (knocked === "silent" && !over) say();
+  }, connectMs / 2);
+  return () => {
+    over = true;
+    clearTimeout(timer);
+  };
+}
+
+/** `silent`: neither open nor refused within the time. */
+async function knock(baseUrl: string, withinMs: number): Promise<"open" | "refused" | "silent"> {
   const { hostname, port, protocol } = new URL(baseUrl);
   try {
     const socket = connect({ hostname, port: Number(port) || (protocol === "https:" ? 443 : 80) });
     socket.closed.catch(() => undefined);
-    const { promise: slow, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, KNOCK_MS);
+    const { promise: slow, resolve } = Promise.withResolvers<"silent">();
+    const timer = setTimeout(() => resolve("silent"), withinMs);
     try {
-      await Promise.race([socket.opened, slow]);
-      return true;
+      return await Promise.race([socket.opened.then(() => "open" as const), slow]);
     } finally {
       clearTimeout(timer);
       socket.close().catch(() => undefined);
     }
   } catch {
-    return false;
+    return "refused";
   }
 }

@@ -3,10 +3,10 @@
  * of the tenant's headers goes out, nothing of the upstream's comes in but by name.
  */
 import type { Health } from "../core/health.ts";
-import type { RoutingSnapshot, Target, UpstreamRow } from "../core/routes.ts";
+import { DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target, type UpstreamRow } from "../core/routes.ts";
 import type { UpstreamAnswer, UpstreamRequest, Upstreams } from "../gateway/ports.ts";
 import type { PlatformSecrets } from "./secrets.ts";
-import { listens, sendable } from "./sending.ts";
+import { listens, sendable, whenOutOfReach } from "./sending.ts";
 
 /** The most of an upstream's words that a tenant is shown. */
 const MAX_WORDS = 1024;
@@ -31,7 +31,8 @@ export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstrea
 }
 
 async function call(upstream: UpstreamRow, credential: string, request: UpstreamRequest): Promise<UpstreamAnswer> {
-  const { firstByteMs, idleMs, totalMs } = upstream.timeouts;
+  // A snapshot that a version of before wrote knows no `connectMs`.
+  const { connectMs = DEFAULT_TIMEOUTS.connectMs, firstByteMs, idleMs, totalMs } = upstream.timeouts;
   const deadline = new AbortController();
   let timedOut = false;
   const timer = setTimeout(() => {
@@ -47,6 +48,11 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     ...(request.contentType && { "content-type": request.contentType }),
   };
   const sent = sendable(request.body, request.careful);
+  let outOfReach = false;
+  const calm = whenOutOfReach(upstream.baseUrl, connectMs, () => {
+    outOfReach = true;
+    deadline.abort();
+  });
   try {
     const response = await fetch(upstream.baseUrl + request.path, {
       method: request.method,
@@ -63,9 +69,11 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     sent.stop();
     if (!sent.whole()) return { kind: "refused" };
     if (timedOut) return { kind: "timeout" };
+    if (outOfReach) return { kind: "unreachable" };
     const closed = !request.signal.aborted && !(await listens(upstream.baseUrl));
     return { kind: closed ? "unreachable" : "lost" };
   } finally {
+    calm();
     clearTimeout(timer);
   }
 }

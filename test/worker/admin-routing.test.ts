@@ -39,7 +39,7 @@ describe("upstreams", () => {
         base_url: "https://inference.example:8443/base",
         api_key_set: true,
         region: "us-east",
-        timeouts: { first_byte_ms: 5000, idle_ms: 60_000, total_ms: 3_600_000 },
+        timeouts: { connect_ms: 10_000, first_byte_ms: 5000, idle_ms: 60_000, total_ms: 3_600_000 },
       },
     });
     const answers = [put, await call("GET", "/upstreams/sealed"), await call("GET", "/upstreams")];
@@ -73,7 +73,8 @@ describe("upstreams", () => {
     [{ base_url: "https://x.example", api_key: "two words" }, "api_key"],
     [{ base_url: "https://x.example", api_key: "" }, "api_key"],
     [{ base_url: "https://x.example", timeouts: { idle_ms: 0 } }, "timeouts.idle_ms"],
-    [{ base_url: "https://x.example", timeouts: { connect_ms: 1 } }, "timeouts.connect_ms"],
+    [{ base_url: "https://x.example", timeouts: { connect_ms: 0 } }, "timeouts.connect_ms"],
+    [{ base_url: "https://x.example", timeouts: { handshake_ms: 1 } }, "timeouts.handshake_ms"],
     [{ base_url: "https://x.example", region: "us east" }, "region"],
     [{}, "base_url"],
   ])("%j is refused by its field", async (body, param) => {

@@ -77,3 +77,11 @@ it("an upstream that is silent after it had everything is a timeout; one that ne
   expect(await send({ careful: false }, timeouts)).toEqual({ kind: "timeout" });
   expect(await send({}, timeouts)).toEqual({ kind: "refused" });
 });
+
+it("a connection that may not be made from here says nothing of an upstream that is silent: its first byte is waited for", async () => {
+  const hang = (_: unknown, init?: RequestInit) =>
+    new Promise<Response>((_, reject) => init?.signal?.addEventListener("abort", () => reject(new Error("aborted"))));
+  vi.spyOn(globalThis, "fetch").mockImplementation(hang as typeof fetch);
+  const timeouts = { ...DEFAULT_TIMEOUTS, connectMs: 10, firstByteMs: 150 };
+  expect(await send({ careful: false }, timeouts)).toEqual({ kind: "timeout" });
+});

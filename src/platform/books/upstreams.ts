@@ -9,34 +9,41 @@ export interface StoredUpstream {
   base_url: string;
   region: string | null;
   sealed_api_key: string;
+  connect_ms: number;
   first_byte_ms: number;
   idle_ms: number;
   total_ms: number;
 }
 
-export const UPSTREAM_COLUMNS = "id, base_url, region, sealed_api_key, first_byte_ms, idle_ms, total_ms";
+export const UPSTREAM_COLUMNS = "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, idle_ms, total_ms";
 
 export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   id: stored.id,
   baseUrl: stored.base_url,
   region: stored.region,
   sealedApiKey: stored.sealed_api_key,
-  timeouts: { firstByteMs: stored.first_byte_ms, idleMs: stored.idle_ms, totalMs: stored.total_ms },
+  timeouts: {
+    connectMs: stored.connect_ms,
+    firstByteMs: stored.first_byte_ms,
+    idleMs: stored.idle_ms,
+    totalMs: stored.total_ms,
+  },
 });
 
 export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: number): Promise<void> {
   await books
     .prepare(
-      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
        on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
-         sealed_api_key = excluded.sealed_api_key, first_byte_ms = excluded.first_byte_ms, idle_ms = excluded.idle_ms,
-         total_ms = excluded.total_ms, changed_ms = excluded.changed_ms`,
+         sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
+         first_byte_ms = excluded.first_byte_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms, changed_ms = excluded.changed_ms`,
     )
     .bind(
       row.id,
       row.baseUrl,
       row.region,
       row.sealedApiKey,
+      row.timeouts.connectMs,
       row.timeouts.firstByteMs,
       row.timeouts.idleMs,
       row.timeouts.totalMs,
