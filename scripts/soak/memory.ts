@@ -1,20 +1,86 @@
-/** What the gateway's workerd holds in memory. */
-import { readFileSync } from "node:fs";
+/** What the gateway's workerd holds in memory, resident, as Linux tells it. A process that was killed says nothing of the next. */
 import { sleep } from "../../test/support/eventually.ts";
+import { residentMb } from "../../test/support/memory.ts";
 import type { TollgateProcess } from "../../test/support/process.ts";
 
-/** Resident, as Linux tells it; -1 elsewhere. */
-export function workerdMegabytes(tollgate: TollgateProcess): number {
+interface Sample {
+  readonly pid: number;
+  readonly mb: number;
+}
+
+/** Objects leave memory after ten idle seconds. */
+const SETTLED_AFTER_MS = 15_000;
+const SAMPLE_EVERY_MS = 5_000;
+/** What the allocator keeps or not from one time to the next. */
+const FLAT_MB = 32;
+const LEAK_MB = 100;
+
+function sampleOf(tollgate: TollgateProcess): Sample | null {
   try {
-    const status = readFileSync(`/proc/${tollgate.workerdPid()}/status`, "utf8");
-    return Math.round(Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024);
+    const pid = tollgate.workerdPid();
+    return { pid, mb: residentMb(pid).now };
   } catch {
-    return -1;
+    // Killed a moment ago.
+    return null;
   }
 }
 
-/** After it had a moment to let go of what nobody uses. */
-export async function settleMemory(tollgate: TollgateProcess): Promise<number> {
-  await sleep(3_000);
-  return workerdMegabytes(tollgate);
+/** After it had the time to let go of what nobody uses. */
+export async function restingMemory(tollgate: TollgateProcess): Promise<Sample | null> {
+  await sleep(SETTLED_AFTER_MS);
+  return sampleOf(tollgate);
 }
+
+/** Samples until it is stopped. */
+export function watchMemory(tollgate: TollgateProcess): { stop: () => readonly Sample[] } {
+  const samples: Sample[] = [];
+  const timer = setInterval(() => {
+    const sample = sampleOf(tollgate);
+    if (sample) samples.push(sample);
+  }, SAMPLE_EVERY_MS);
+  return {
+    stop: () => {
+      clearInterval(timer);
+      return samples;
+    },
+  };
+}
+
+export interface MemoryReport {
+  readonly lines: readonly string[];
+  /** Only one process from the warm-up on can be said to have leaked. */
+  readonly leaked: boolean;
+}
+
+/** `before`: at rest after the warm-up; `after`: at rest after the load; `loaded`: in between. */
+export function memoryReport(before: Sample | null, loaded: readonly Sample[], after: Sample | null): MemoryReport {
+  if (!before || !after) return { lines: ["memory       unknown: only Linux tells"], leaked: false };
+  const ofLast = loaded.filter(({ pid }) => pid === after.pid).map(({ mb }) => mb);
+  const under = `memory       under load: ${trendOf(ofLast)}`;
+  if (before.pid !== after.pid) {
+    const lines = [
+      `memory       at rest: ${after.mb} MB; this and the next line are of the last process only`,
+      under,
+      "memory flat  not shown: processes were killed (--no-kills shows it)",
+    ];
+    return { lines, leaked: false };
+  }
+  const grown = after.mb - before.mb;
+  const lines = [
+    `memory       at rest: ${before.mb} MB after the warm-up, ${after.mb} MB after the load; one process`,
+    under,
+    `memory flat  ${grown <= FLAT_MB ? "yes" : "NO"}: it grew by ${grown} MB (flat: at most ${FLAT_MB} MB)`,
+  ];
+  return { lines, leaked: grown > LEAK_MB };
+}
+
+function trendOf(readings: readonly number[]): string {
+  if (readings.length < 3) return `${readings.length} readings, too few`;
+  const third = Math.floor(readings.length / 3);
+  const [first, last] = [readings.slice(0, third), readings.slice(-third)];
+  const range = `${Math.min(...readings)} to ${Math.max(...readings)} MB, median ${median(readings)}`;
+  return `${range}; ${median(first)} in the first third, ${median(last)} in the last (${readings.length} readings)`;
+}
+
+const median = (readings: readonly number[]): number =>
+  [...readings].sort((a, b) => a - b)[Math.floor(readings.length / 2)] ?? 0;

@@ -1,8 +1,12 @@
-/** Numbers in [0, 1), the same sequence for the same seed (mulberry32). */
+/** Draws that are the same for the same seed; whoever draws has a stream of his own, so that nobody's timing moves another's. */
+
+/** Numbers in [0, 1). */
 export type Random = () => number;
 
-export function numbersFrom(seed: number): Random {
-  let state = seed >>> 0;
+/** The stream of one who draws (mulberry32, begun at an FNV-1a hash of seed and name). */
+export function streamOf(seed: number, name: string): Random {
+  let state = 0x811c9dc5;
+  for (const character of `${seed} ${name}`) state = Math.imul(state ^ character.charCodeAt(0), 0x01000193);
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(state ^ (state >>> 15), state | 1);

@@ -5,53 +5,108 @@ import type { TollgateProcess } from "../../test/support/process.ts";
 import type { Customer } from "./customer.ts";
 import { pick, type Random } from "./random.ts";
 
-const FAULTS: readonly Record<string, unknown>[] = [
-  ...[400, 429, 500, 502, 503, 504, 520, 524].map((status) => ({ fault: "status", status })),
+type Fault = Readonly<Record<string, unknown>>;
+
+const STATUSES: readonly Fault[] = [400, 429, 500, 502, 503, 504, 520, 524].map((status) => ({
+  fault: "status",
+  status,
+}));
+/** What comes in place of a part of an answer. */
+const SPOILT: readonly Fault[] = [
+  { fault: "garble", after_frames: 2 },
+  { fault: "error_frame", after_frames: 2 },
+];
+const OTHERS: readonly Fault[] = [
   { fault: "json_error_200" },
   { fault: "slow", ms: 400 },
   { fault: "truncate", after_frames: 2 },
-  { fault: "garble", after_frames: 2 },
-  { fault: "error_frame", after_frames: 2 },
   { fault: "no_done" },
   { fault: "no_usage" },
-  { fault: "usage", usage: { prompt_tokens: -1, completion_tokens: 1e12, total_tokens: 0 } },
+  // No figure that could be meant: a zero would be believed.
+  { fault: "usage", usage: { prompt_tokens: -1, completion_tokens: 1e12, total_tokens: -1 } },
 ];
-const MODELS = ["llama-7b", "image-turbo", "tts-multilingual", "embed-small", "rerank-base"];
+const FAULTS: readonly Fault[] = [...STATUSES, ...SPOILT, ...OTHERS];
+/** Spoilt audio is shorter audio with a clean end: nobody can tell that it is not whole. */
+const FAULTS_OF_AUDIO: readonly Fault[] = [...STATUSES, ...OTHERS];
+/** A submission refused with a code of the contract was not carried out (contract, "Errors", rule 5). */
+const FAULTS_OF_SUBMISSIONS: readonly Fault[] = [
+  ...STATUSES.map((fault) => ({ ...fault, executed: false })),
+  ...SPOILT,
+  ...OTHERS,
+  { fault: "job_failure", code: "internal_error" },
+];
 
+type Place = Parameters<Operator["sandbox"]["faultAt"]>[0];
+const PLACES: readonly { readonly match: Place; readonly faults: readonly Fault[] }[] = [
+  ...["llama-7b", "image-turbo", "image-edit", "embed-small", "rerank-base", "stt-large"].map((model) => ({
+    match: { model },
+    faults: FAULTS,
+  })),
+  { match: { model: "tts-multilingual" }, faults: FAULTS_OF_AUDIO },
+  { match: { path: "/v1/video/generations" }, faults: FAULTS_OF_SUBMISSIONS },
+  { match: { path: "/v1/video/quote" }, faults: FAULTS },
+  { match: { path: "/v1/video/jobs" }, faults: FAULTS },
+];
+
+const MOST_TIMES = 3;
+const KILLS = 0.05;
+const REVOCATIONS = 0.2;
+
+/** Counted over the whole run. */
 export interface Done {
   faults: number;
   kills: number;
   revocations: number;
 }
 
-/** Something every second or so; a kill about every twenty. */
-export async function breakThings(
-  tollgate: TollgateProcess,
-  operator: Operator,
-  customers: readonly Customer[],
-  random: Random,
-  untilMs: number,
-): Promise<Done> {
-  const done: Done = { faults: 0, kills: 0, revocations: 0 };
-  while (Date.now() < untilMs - 2_000) {
-    await sleep(500 + random() * 1_000);
-    const drawn = random();
-    const customer = pick(random, customers);
-    try {
-      if (drawn < 0.05) {
-        await tollgate.kill9Workerd();
-        done.kills += 1;
-      } else if (drawn < 0.2) {
-        await customer.changeKey();
-        done.revocations += 1;
-      } else {
-        const times = 1 + Math.floor(random() * 3);
-        await operator.sandbox.fault(pick(random, MODELS), { ...pick(random, FAULTS), times });
-        done.faults += 1;
+/** Something every second or so; where kills are wanted, one about every twenty. */
+export class Trouble {
+  readonly done: Done = { faults: 0, kills: 0, revocations: 0 };
+  readonly #tollgate: TollgateProcess;
+  readonly #operator: Operator;
+  readonly #customers: readonly Customer[];
+  readonly #random: Random;
+  readonly #kills: boolean;
+
+  constructor(
+    at: { tollgate: TollgateProcess; operator: Operator },
+    customers: readonly Customer[],
+    random: Random,
+    { kills }: { kills: boolean },
+  ) {
+    this.#tollgate = at.tollgate;
+    this.#operator = at.operator;
+    this.#customers = customers;
+    this.#random = random;
+    this.#kills = kills;
+  }
+
+  async makeUntil(untilMs: number): Promise<void> {
+    while (Date.now() < untilMs - 2_000) {
+      await sleep(500 + this.#random() * 1_000);
+      const customer = pick(this.#random, this.#customers);
+      try {
+        await this.#makeOne(customer, this.#random());
+      } catch (error) {
+        customer.surprised(`trouble itself failed: ${String(error)}`);
       }
-    } catch (error) {
-      customer.surprises.push(`trouble itself failed: ${String(error)}`);
     }
   }
-  return done;
+
+  async #makeOne(customer: Customer, drawn: number): Promise<void> {
+    if (drawn < KILLS) {
+      if (!this.#kills) return;
+      await this.#tollgate.kill9Workerd();
+      this.done.kills += 1;
+    } else if (drawn < REVOCATIONS) {
+      await customer.changeKey();
+      this.done.revocations += 1;
+    } else {
+      const { match, faults } = pick(this.#random, PLACES);
+      const fault = pick(this.#random, faults);
+      const times = 1 + Math.floor(this.#random() * MOST_TIMES);
+      await this.#operator.sandbox.faultAt(match, { ...fault, times });
+      this.done.faults += 1;
+    }
+  }
 }

@@ -1,0 +1,81 @@
+/** One of a customer's clients: runs errands one after the other, sometimes leaves before the end, and checks what is whole. */
+import { sleep } from "../../test/support/eventually.ts";
+import type { Customer } from "./customer.ts";
+import { ERRANDS, type Errand } from "./errands.ts";
+import { pick, type Random } from "./random.ts";
+
+const NAMES = Object.keys(ERRANDS);
+/** Drawn more often: what most calls are. */
+const DRAWN = [...NAMES, "chat", "chat", "chat stream", "chat stream with usage"];
+const LEAVES = 0.1;
+const LONGEST_PAUSE_MS = 60;
+
+/** When a client leaves: after so long, or after so many pieces of a stream. */
+type Leave = { readonly afterMs: number } | { readonly afterPieces: number } | null;
+
+export class Caller {
+  readonly #customer: Customer;
+  readonly #random: Random;
+
+  constructor(customer: Customer, random: Random) {
+    this.#customer = customer;
+    this.#random = random;
+  }
+
+  async callUntil(untilMs: number): Promise<void> {
+    while (Date.now() < untilMs) {
+      const random = this.#random;
+      const name = pick(random, DRAWN);
+      const errand = ERRANDS[name]?.(random, this.#customer.names);
+      const leave = this.#drawLeave(errand?.streams ?? false);
+      const pauseMs = random() * LONGEST_PAUSE_MS;
+      // All is drawn before the call is made: what it comes to must not move what is drawn next.
+      if (errand) await this.#run(name, errand, leave);
+      await sleep(pauseMs);
+    }
+  }
+
+  /** Each errand once. */
+  async callEach(): Promise<void> {
+    for (const [name, errand] of Object.entries(ERRANDS)) {
+      await this.#run(name, errand(this.#random, this.#customer.names), null);
+    }
+  }
+
+  #drawLeave(streams: boolean): Leave {
+    const [leaves, how, when] = [this.#random(), this.#random(), this.#random()];
+    if (leaves >= LEAVES) return null;
+    return streams && how < 0.7 ? { afterPieces: 1 + Math.floor(when * 20) } : { afterMs: when * 150 };
+  }
+
+  async #run(name: string, { asked, flawOf }: Errand, leave: Leave): Promise<void> {
+    const customer = this.#customer;
+    const leaving = new AbortController();
+    const timer = leave && "afterMs" in leave ? setTimeout(() => leaving.abort(), leave.afterMs) : undefined;
+    try {
+      const response = await customer.tenant.fetch(asked.path, { ...asked.init, signal: leaving.signal });
+      const pieces: Uint8Array[] = [];
+      for await (const piece of response.body as ReadableStream<Uint8Array>) {
+        pieces.push(piece);
+        if (leave && "afterPieces" in leave && pieces.length >= leave.afterPieces) leaving.abort();
+      }
+      const body = Buffer.concat(pieces);
+      customer.answered(name, response.status, body.toString());
+      if (response.status === 200) this.#check(name, body, flawOf, response.headers.get("x-request-id"));
+    } catch {
+      customer.answered(name, leaving.signal.aborted ? "left" : "broken");
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #check(name: string, body: Uint8Array, flawOf: Errand["flawOf"], callId: string | null): void {
+    let flaw: string | null;
+    try {
+      flaw = flawOf(body);
+    } catch (error) {
+      flaw = String(error);
+    }
+    if (flaw) this.#customer.surprised(`${name} ${callId} came as whole: ${flaw}`);
+  }
+}
