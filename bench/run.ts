@@ -8,7 +8,7 @@
  *     --no-pin         leaves processes where the system puts them
  *     --disk           keeps the storage on disk, where memory is the default
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { endWith } from "../scripts/ending.ts";
@@ -35,6 +35,9 @@ Object.assign(process.env, {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
 });
 
+// Every miniflare leaves a listener behind.
+process.setMaxListeners(0);
+
 const { values: flags } = parseArgs({
   options: {
     rounds: { type: "string" },
@@ -47,6 +50,7 @@ const { values: flags } = parseArgs({
   },
 });
 const QUICK_SCALE = 0.25;
+const BELOW = "## By other commands\n";
 const out = (text: string) => process.stdout.write(`${text}\n`);
 
 if (flags.list) {
@@ -109,9 +113,15 @@ async function main(): Promise<void> {
     notes: [...notes],
   };
   out(`\n${document(text, conditions)}`);
-  if (flags.write || !(flags.quick || flags.only)) {
-    writeFileSync(join(import.meta.dirname, "RESULTS.md"), document(text, conditions));
-  }
+  if (flags.write || !(flags.quick || flags.only)) writeResults(document(text, conditions));
+}
+
+/** Replaces the table; what other commands measured stands below it and stays. */
+function writeResults(results: string): void {
+  const file = join(import.meta.dirname, "RESULTS.md");
+  const before = readFileSync(file, "utf8");
+  const below = before.indexOf(BELOW);
+  writeFileSync(file, below < 0 ? results : `${results}\n${before.slice(below)}`);
 }
 
 function choose(): readonly Figure[] {

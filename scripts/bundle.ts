@@ -16,8 +16,8 @@ async function pluginsOfTests(): Promise<Plugin[]> {
   return file ? [((await import(pathToFileURL(file).href)) as { default: Plugin }).default] : [];
 }
 
-/** One ES module. */
-export async function bundle(main: string, define: Record<string, string>): Promise<string> {
+/** One ES module; `minify` as a deployment has it. */
+export async function bundle(main: string, define: Record<string, string>, minify = false): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [main],
     bundle: true,
@@ -30,6 +30,7 @@ export async function bundle(main: string, define: Record<string, string>): Prom
     plugins: await pluginsOfTests(),
     define: { "process.env.NODE_ENV": '"production"', ...define },
     keepNames: true,
+    minify,
     logLevel: "warning",
   });
   const [module] = outputFiles;
