@@ -26,7 +26,7 @@ export const KILL_POINTS = {
   "mid stream": { file: "gateway/relay.ts", line: "sound = await passage.take(value);", where: "after" },
   "usage seen": {
     file: "gateway/serve.ts",
-    line: "const { outcome, firstByteAtMs } = await stream.ended;",
+    line: "const { outcome, firstByteAtMs, passedBroken } = await stream.ended;",
     where: "after",
   },
   settled: { file: "gateway/settle.ts", line: "logEnded(admitted, { ...ending, reason: null", where: "before" },
