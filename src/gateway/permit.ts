@@ -1,6 +1,7 @@
 /** Asks the account object whether a key may read what costs nothing. Counts nothing. */
 import type { Permission } from "../core/hold.ts";
 import type { OwnedRef } from "../core/owned.ts";
+import type { Refusal } from "../core/refusal.ts";
 import { ask } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
 
@@ -12,4 +13,10 @@ export async function permit(caller: Caller, owned: readonly OwnedRef[], ports: 
     ports.log({ event: "admission_failed", error: String(error) });
     return { ok: false, refusal: { kind: "admission_unavailable" } };
   }
+}
+
+/** What to tell of a call that is refused before it is admitted: that its key is dead comes before what is wrong with it. */
+export async function refusalTo(caller: Caller, refusal: Refusal, ports: Ports): Promise<Refusal> {
+  const permission = await permit(caller, [], ports);
+  return permission.ok ? refusal : permission.refusal;
 }

@@ -22,6 +22,7 @@ import { listen } from "./listen.ts";
 import { own } from "./own.ts";
 import { parse } from "./parse.ts";
 import { BytesPassage, EventPassage } from "./passage.ts";
+import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
 import { relay } from "./relay.ts";
 import { replay } from "./replay.ts";
@@ -78,7 +79,8 @@ async function serveHeld(
   if (!heard.ok) return no(heard.refusal);
 
   const resolved = await resolve(call, caller, endpoint, ports);
-  if (!resolved.ok) return no(resolved.refusal);
+  // A revoked key, which this isolate may still know, is not told which models there are.
+  if (!resolved.ok) return no(await refusalTo(caller, resolved.refusal, ports));
   const { route, routing } = resolved;
 
   const identified = await identify(request.headers, endpoint, call, caller, ports);

@@ -173,7 +173,15 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         await options.begin?.(job);
       },
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
-      permit: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }),
+      permit: async () => ({
+        ok: true,
+        keyId: asId<KeyId>("key"),
+        teamId: null,
+        accountId: ACCOUNT,
+        models: null,
+        rates: {},
+        owned: [],
+      }),
     }),
     now: () => Date.now(),
     random: () => 0,

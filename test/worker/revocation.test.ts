@@ -56,7 +56,7 @@ function staleKv(remembered = new Map<string, Promise<unknown>>()): KVNamespace 
 /** An isolate with a memory of its own. Gives the status of a call there. */
 function isolate(kv: KVNamespace) {
   const state = newEdgeState();
-  return async (key: string, path = "/v1/chat/completions"): Promise<number> => {
+  return async (key: string, path = "/v1/chat/completions", model = "llama"): Promise<number> => {
     const secrets = await readSecrets(env);
     if (!secrets.ok) throw new Error(secrets.fault.message);
     const context = createExecutionContext();
@@ -69,7 +69,7 @@ function isolate(kv: KVNamespace) {
     const request = new Request(`http://gateway.test${path}`, {
       method: chat ? "POST" : "GET",
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      ...(chat && { body: JSON.stringify({ model: "llama", messages: [{ role: "user", content: "Hi" }] }) }),
+      ...(chat && { body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }) }),
     });
     const response = await app.fetch(request, { ...env, ports: { ...opened, directory } }, context);
     await response.text();
@@ -148,6 +148,8 @@ describe("a key that ended, with KV a minute behind", () => {
     const found = vi.spyOn(env.EDGE, "get");
     for (const path of new Set(CALLED)) after!.push(await third(scene.key.key, path));
     expect(found.mock.calls.filter(([name]) => String(name).startsWith("key:"))).toEqual([]);
+    // Nor is it told which models there are.
+    for (const ask of isolates) after!.push(await ask(scene.key.key, "/v1/chat/completions", "no-such-model"));
     await load;
     expect(before).toContain(200);
     expect(new Set(after)).toEqual(new Set([401]));
