@@ -1,11 +1,13 @@
 /**
  * `npm run deploy`: builds the Worker, holds it to its size, and brings it to Cloudflare with what it needs: queues, KV and
- * D1 (made where they are missing), migrations, code. `--dry-run` stops after the build and needs no network.
+ * D1 (made where they are missing), migrations, code. `--secrets-file FILE` (lines `NAME=value`) sets secrets with it, as a
+ * Worker that does not exist yet needs. `--dry-run` stops after the build and needs no network.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { unstable_readConfig as readConfig } from "wrangler";
 
@@ -14,9 +16,12 @@ const MAX_BUNDLE_BYTES = 150 * 1024;
 
 const root = join(import.meta.dirname, "..");
 const env = { ...process.env, WRANGLER_SEND_METRICS: "false" };
+const { values: flags } = parseArgs({
+  options: { "dry-run": { type: "boolean", default: false }, "secrets-file": { type: "string" } },
+});
 
 checkBundle();
-if (!process.argv.includes("--dry-run")) deploy();
+if (!flags["dry-run"]) deploy(flags["secrets-file"]);
 
 /** Bundles without uploading; too large is an error before anything has changed. */
 function checkBundle(): void {
@@ -33,7 +38,7 @@ function checkBundle(): void {
   }
 }
 
-function deploy(): void {
+function deploy(secretsFile: string | undefined): void {
   const config = readConfig({ config: join(root, "wrangler.toml") });
   const database = config.d1_databases[0]?.database_name ?? fail("wrangler.toml names no D1 database.");
   const consumers: { queue: string; dead_letter_queue?: string }[] = config.queues.consumers ?? [];
@@ -43,7 +48,8 @@ function deploy(): void {
   const exists = wrangler(["d1", "info", database], "may fail");
   const migrate = () => wrangler(["d1", "migrations", "apply", database, "--remote"], "shown");
   if (exists) migrate();
-  wrangler(["deploy"], "shown");
+  // wrangler runs in the project's folder, the operator perhaps elsewhere.
+  wrangler(["deploy", ...(secretsFile ? ["--secrets-file", resolve(secretsFile)] : [])], "shown");
   if (!exists) migrate();
 }
 
