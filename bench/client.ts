@@ -43,7 +43,13 @@ export class Connection {
     return promise;
   }
 
+  /** False once the subject has closed it, as it does with one that was idle for seconds. */
+  get usable(): boolean {
+    return this.#socket.readyState === "open";
+  }
+
   call(request: Buffer, watch?: Watch): Promise<Timing> {
+    if (!this.usable) return Promise.reject(new Error("the subject had closed the connection"));
     const { promise, resolve, reject } = Promise.withResolvers<Timing>();
     this.#current = new Call(resolve, reject, watch);
     this.#socket.write(request);

@@ -153,7 +153,7 @@ function atRate(rate: number): Figure {
       { id: "busy", label: `Share of the core, ${rate} calls/s`, unit: "%", digits: 1 },
     ],
     async measure(on, side) {
-      const seconds = scaled(on, 8, 3);
+      const seconds = scaled(on, 16, 3);
       const order = { kind: "open", scenario: JSON_CALL, rate, seconds } as const;
       const what = `${rate} calls/s`;
       const { outcome, busy, sound } = await timesOf(on, side, what, () =>

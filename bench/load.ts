@@ -95,6 +95,7 @@ async function open(target: Target, { scenario, rate, seconds }: Order & { kind:
     unanswered++;
     try {
       let connection = idle.pop();
+      while (connection && !connection.usable) connection = idle.pop();
       if (!connection) {
         connection = await Keep.open(target.port);
         all.push(connection);

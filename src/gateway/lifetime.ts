@@ -18,14 +18,16 @@ export class Lifetime implements Client {
   readonly #upstream = new AbortController();
   readonly #patienceMs: number;
   #gone = false;
-  /** Ends its timers. */
+  /** Ends its timers and no longer listens to the request, which would keep the whole call until the next full collection. */
   readonly #stops: (() => void)[] = [];
 
   /** `streams`: whether the answer is a stream that the client reads while it is made. */
   constructor(onDisconnect: Hold["onDisconnect"], streams: boolean, request: AbortSignal) {
     this.#patienceMs = streams && onDisconnect === "cancel" ? 0 : DRAIN_MS;
     if (request.aborted) this.leave();
-    else request.addEventListener("abort", () => this.leave());
+    const leave = () => this.leave();
+    request.addEventListener("abort", leave);
+    this.#stops.push(() => request.removeEventListener("abort", leave));
   }
 
   /** Aborts when the upstream is to be let go. */
