@@ -2,7 +2,7 @@
 import type { AdmitRequest } from "../src/core/hold.ts";
 import { type AccountId, type AccountNumber, asId, type CallId, type KeyDigest, type KeyId } from "../src/core/ids.ts";
 import { NO_PLAN } from "../src/core/prices.ts";
-import type { AccountBooks, Limits } from "../src/core/tenant.ts";
+import type { AccountBooks, KeyFields, Limits } from "../src/core/tenant.ts";
 import type { AccountPort } from "../src/gateway/ports.ts";
 
 export type Order =
@@ -19,6 +19,19 @@ export const LIMITS: Limits = {
   max_parallel_requests: 1_000_000,
   maxBudgetNanoUsd: 1_000_000_000_000_000,
   budgetDuration: "month",
+};
+/** A key that may make any call. */
+export const KEY: KeyFields = {
+  name: "key",
+  team: null,
+  user: null,
+  role: "member",
+  scopes: ["inference"],
+  models: null,
+  expiresAtMs: null,
+  blocked: false,
+  metadata: {},
+  limits: LIMITS,
 };
 const OWN_DIGEST = asId<KeyDigest>("digest-own");
 
@@ -49,18 +62,7 @@ async function open(object: AccountBooks, number: number): Promise<void> {
     limits: LIMITS,
   });
   await object.credit({ kind: "top_up", amountNanoUsd: 1e15, reference: "opening", note: null });
-  await object.createKey(asId<KeyId>("key-own"), OWN_DIGEST, "last", {
-    name: "own",
-    team: null,
-    user: null,
-    role: "member",
-    scopes: ["inference"],
-    models: null,
-    expiresAtMs: null,
-    blocked: false,
-    metadata: {},
-    limits: LIMITS,
-  });
+  await object.createKey(asId<KeyId>("key-own"), OWN_DIGEST, "last", KEY);
 }
 
 async function calls(object: AccountPort, count: number, keys: number): Promise<void> {

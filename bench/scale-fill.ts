@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { LIMITS } from "./scale-driver.ts";
+import { KEY, LIMITS } from "./scale-driver.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -44,18 +44,7 @@ const series = (count: number): string =>
 /** Keys `digest-1`, `digest-2`, ... spread over the teams, each with every limit. */
 export function fillKeys(dir: string, number: number, keys: number, teams: number): void {
   const team = JSON.stringify({ name: "team", blocked: false, limits: LIMITS });
-  const key = JSON.stringify({
-    name: "key",
-    team: "TEAM",
-    user: null,
-    role: "member",
-    scopes: ["inference"],
-    models: null,
-    expiresAtMs: null,
-    blocked: false,
-    metadata: {},
-    limits: LIMITS,
-  });
+  const key = JSON.stringify({ ...KEY, team: "TEAM" });
   within(dir, account(number), (database) => {
     database.exec(
       `${series(teams)} INSERT INTO teams (id, fields, created_at_ms) SELECT 'team-' || n, '${team}', 0 FROM series`,
