@@ -31,6 +31,8 @@ export interface Figure {
   readonly rows: readonly Row[];
   /** True where each measurement wants a process that has done nothing yet. */
   readonly fresh: boolean;
+  /** How often a round measures each side, in turn: a machine's own times drift, and the more where little is measured. */
+  readonly turns: number;
   measure(on: Bench, side: Side): Promise<Values>;
 }
 
@@ -87,7 +89,7 @@ async function timesOf(
   const late = (outcome.sendLateMs ?? 0) > LATE_CALL_MS || (outcome.ownLateMs ?? 0) > LATE_FRAME_MS;
   const flaw =
     (waited > DISTURBED && "the subject had to wait for its core") || (late && "the harness itself was late");
-  if (flaw) on.note(`${what}: ${flaw}, a round is left out.`);
+  if (flaw) on.note(`${what}: ${flaw}, a measurement is left out.`);
   return { outcome, busy, sound: !flaw };
 }
 
@@ -96,6 +98,7 @@ const JSON_CALL = { frames: 0, paceMs: 0 };
 const calls: Figure = {
   name: "calls",
   fresh: false,
+  turns: 1,
   rows: [
     {
       id: "per_cpu_second",
@@ -124,6 +127,7 @@ const calls: Figure = {
 const oneConnection: Figure = {
   name: "latency",
   fresh: false,
+  turns: 2,
   rows: [
     { id: "p50", label: "Latency p50, JSON, one connection", unit: "ms", digits: 2 },
     { id: "p99", label: "Latency p99, JSON, one connection", unit: "ms", digits: 2 },
@@ -147,13 +151,14 @@ function atRate(rate: number): Figure {
   return {
     name: `rate-${rate}`,
     fresh: false,
+    turns: 2,
     rows: [
       { id: "p50", label: `Latency p50, JSON, ${rate} calls/s open loop`, unit: "ms", digits: 2 },
       { id: "p99", label: `Latency p99, JSON, ${rate} calls/s open loop`, unit: "ms", digits: 2 },
       { id: "busy", label: `Share of the core, ${rate} calls/s`, unit: "%", digits: 1 },
     ],
     async measure(on, side) {
-      const seconds = scaled(on, 16, 3);
+      const seconds = scaled(on, 8, 3);
       const order = { kind: "open", scenario: JSON_CALL, rate, seconds } as const;
       const what = `${rate} calls/s`;
       const { outcome, busy, sound } = await timesOf(on, side, what, () =>
@@ -172,6 +177,7 @@ function frames(usage: Usage, most: number): Figure {
   return {
     name: `frames-${usage}`,
     fresh: false,
+    turns: 1,
     rows: [
       {
         id: "cpu_frame",
@@ -194,6 +200,7 @@ function frames(usage: Usage, most: number): Figure {
 const firstToken: Figure = {
   name: "first-token",
   fresh: false,
+  turns: 3,
   rows: [
     {
       id: "p50",
@@ -221,6 +228,7 @@ function paced(usage: Usage): Figure {
   return {
     name: `paced-${usage}`,
     fresh: true,
+    turns: 1,
     rows: [
       {
         id: "stalled",

@@ -1,20 +1,20 @@
-/** The table: one row a quantity, medians with quartiles, ratios and differences of the pairs of each round. */
+/** The table: one row a quantity, medians with quartiles, ratios and differences of sides measured together. */
 import type { Figure, Row, Values } from "./figures.ts";
 import { type Spread, spread } from "./stats.ts";
 import type { Side } from "./subject.ts";
 
-/** What one round gave for one figure. */
-export type Round = Readonly<Record<Side, Values>>;
+/** What both sides gave for one figure, one right after the other. */
+export type Pair = Readonly<Record<Side, Values>>;
 
 export interface Measured {
   readonly figure: Figure;
-  readonly rounds: readonly Round[];
+  readonly pairs: readonly Pair[];
 }
 
 const HEAD = ["Figure", "Unit", "Bare", "Gateway", "Ratio", "Added", "Target", ""];
 
 export function table(all: readonly Measured[], gatewayGzippedKb: number): string {
-  const lines = all.flatMap(({ figure, rounds }) => figure.rows.map((row) => line(row, rounds)));
+  const lines = all.flatMap(({ figure, pairs }) => figure.rows.map((row) => line(row, pairs)));
   const size = gatewayGzippedKb;
   const bundle = [
     "The gateway's code, gzipped",
@@ -29,13 +29,14 @@ export function table(all: readonly Measured[], gatewayGzippedKb: number): strin
   return align([HEAD, ...lines, bundle]);
 }
 
-function line(row: Row, rounds: readonly Round[]): string[] {
-  const pairs = rounds
+function line(row: Row, measured: readonly Pair[]): string[] {
+  const pairs = measured
     .map(({ bare, gateway }) => ({ bare: bare[row.id] ?? Number.NaN, gateway: gateway[row.id] ?? Number.NaN }))
     .filter(({ bare, gateway }) => Number.isFinite(bare) && Number.isFinite(gateway));
   const start = [row.label, row.unit];
-  // A row that most rounds could not measure says nothing.
-  if (pairs.length * 2 <= rounds.length) return [...start, "-", "-", "-", "-", row.target?.text ?? "", "not measured"];
+  // A row that could mostly not be measured says nothing.
+  if (pairs.length * 2 <= measured.length)
+    return [...start, "-", "-", "-", "-", row.target?.text ?? "", "not measured"];
   const bare = spread(pairs.map((pair) => pair.bare));
   const gateway = spread(pairs.map((pair) => pair.gateway));
   const ratio = spread(pairs.map((pair) => pair.gateway / pair.bare));
@@ -91,7 +92,7 @@ ${text}
 
 const EXPLAINED = `Measured by \`npm run bench\` (see the header of each file in \`bench/\`). A bare Worker, \`fetch\` with only the host
 changed, and the gateway run in the same workerd and ask the same upstream. Each figure is measured on both in every
-round, in random order. Cells are medians over the rounds with the first and third quartile; **ratio** is gateway by
-bare and **added** gateway less bare, both taken within a round. CPU is the time of the workerd process, all threads,
+round, one right after the other in random order; latencies two or three times a round. Cells are medians with the first and
+third quartile; **ratio** is gateway by bare and **added** gateway less bare, both of pairs measured together. CPU is the time of the workerd process, all threads,
 until what a call left behind is done; KV, D1 and queues are miniflare's simulators in that process and are part of the
 gateway's. Every limit and budget is set at key, team and account. The targets are the design's.`;

@@ -12,10 +12,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { endWith } from "../scripts/ending.ts";
-import { FIGURES, type Figure } from "./figures.ts";
+import { FIGURES, type Figure, type Values } from "./figures.ts";
 import { chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./processes.ts";
-import { document, type Measured, type Round, table } from "./report.ts";
+import { document, type Measured, type Pair, table } from "./report.ts";
 import { shuffled } from "./stats.ts";
 import { chooseStorage } from "./storage.ts";
 import {
@@ -134,19 +134,21 @@ function choose(): readonly Figure[] {
 
 /** Rounds of figures, figures of sides: each in random order. */
 async function measureAll(figures: readonly Figure[], rounds: number, world: World): Promise<Measured[]> {
-  const results = new Map<Figure, Round[]>(figures.map((figure) => [figure, []]));
+  const results = new Map<Figure, Pair[]>(figures.map((figure) => [figure, []]));
   const shared = figures.some(({ fresh }) => !fresh) ? await start(world) : undefined;
   if (shared) await warm(shared, world);
   for (let round = 1; round <= rounds; round++) {
     for (const figure of shuffled(figures)) {
-      const values: Partial<Record<Side, Round[Side]>> = {};
-      for (const side of shuffled(SIDES)) values[side] = await measure(figure, side, shared, world);
-      results.get(figure)?.push(values as Round);
-      out(`round ${round}/${rounds} ${figure.name.padEnd(15)} ${JSON.stringify(values, rounded)}`);
+      for (let turn = 0; turn < figure.turns; turn++) {
+        const values: Partial<Record<Side, Values>> = {};
+        for (const side of shuffled(SIDES)) values[side] = await measure(figure, side, shared, world);
+        results.get(figure)?.push(values as Pair);
+        out(`round ${round}/${rounds} ${figure.name.padEnd(15)} ${JSON.stringify(values, rounded)}`);
+      }
     }
   }
   await shared?.stop();
-  return figures.map((figure) => ({ figure, rounds: results.get(figure) ?? [] }));
+  return figures.map((figure) => ({ figure, pairs: results.get(figure) ?? [] }));
 }
 
 async function measure(figure: Figure, side: Side, shared: Subject | undefined, world: World) {
