@@ -92,7 +92,8 @@ ${text}
 
 const EXPLAINED = `Measured by \`npm run bench\` (see the header of each file in \`bench/\`). A bare Worker, \`fetch\` with only the host
 changed, and the gateway run in the same workerd and ask the same upstream. Each figure is measured on both in every
-round, one right after the other in random order; latencies two or three times a round. Cells are medians with the first and
-third quartile; **ratio** is gateway by bare and **added** gateway less bare, both of pairs measured together. CPU is the time of the workerd process, all threads,
-until what a call left behind is done; KV, D1 and queues are miniflare's simulators in that process and are part of the
-gateway's. Every limit and budget is set at key, team and account. The targets are the design's.`;
+round, one right after the other in random order; latencies two or three times a round. Cells are medians with the first
+and third quartile; **ratio** is gateway by bare and **added** gateway less bare, both of pairs measured together. CPU is
+the time of the workerd process, all threads, until what a call left behind is done; KV, D1 and queues are miniflare's
+simulators in that process and are part of the gateway's. Every limit and budget is set at key, team and account. The targets
+are the design's.`;

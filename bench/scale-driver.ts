@@ -2,7 +2,7 @@
 import type { AdmitRequest } from "../src/core/hold.ts";
 import { type AccountId, type AccountNumber, asId, type CallId, type KeyDigest, type KeyId } from "../src/core/ids.ts";
 import { NO_PLAN } from "../src/core/prices.ts";
-import type { AccountBooks, KeyFields, Limits } from "../src/core/tenant.ts";
+import { type AccountBooks, type KeyFields, type Limits, NEW_KEY } from "../src/core/tenant.ts";
 import type { AccountPort } from "../src/gateway/ports.ts";
 
 export type Order =
@@ -21,18 +21,7 @@ export const LIMITS: Limits = {
   budgetDuration: "month",
 };
 /** A key that may make any call. */
-export const KEY: KeyFields = {
-  name: "key",
-  team: null,
-  user: null,
-  role: "member",
-  scopes: ["inference"],
-  models: null,
-  expiresAtMs: null,
-  blocked: false,
-  metadata: {},
-  limits: LIMITS,
-};
+export const KEY: KeyFields = { ...NEW_KEY, name: "key", limits: LIMITS };
 const OWN_DIGEST = asId<KeyDigest>("digest-own");
 
 interface Env {

@@ -1,7 +1,7 @@
 /** Keys in bodies and answers: the same for the operator's API and for owners who manage their account's keys. */
 import * as z from "zod";
 import { asId, type KeyId, type TeamId } from "../core/ids.ts";
-import { type Changes, type Key, type KeyFields, NO_LIMITS, ROLES, SCOPES } from "../core/tenant.ts";
+import { type Changes, type Key, type KeyFields, NEW_KEY, NO_LIMITS, ROLES, SCOPES } from "../core/tenant.ts";
 import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer } from "./fields.ts";
 import { newId } from "./new-id.ts";
 import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "./wire.ts";
@@ -99,18 +99,6 @@ export const keyToWire = (key: Key) => ({
   revoked_at: toIsoOrNull(key.revokedAtMs),
   ...limitsToWire(key.limits),
 });
-
-const NEW_KEY: Omit<KeyFields, "name"> = {
-  team: null,
-  user: null,
-  role: "member",
-  scopes: ["inference"],
-  models: null,
-  expiresAtMs: null,
-  blocked: false,
-  metadata: {},
-  limits: NO_LIMITS,
-};
 
 export const newKeyFrom = (body: z.output<typeof KeyBody>): KeyFields => ({
   ...NEW_KEY,

@@ -82,6 +82,18 @@ export interface KeyFields {
   readonly metadata: Readonly<Record<string, string>>;
   readonly limits: Limits;
 }
+/** What a key is that is given nothing but a name. */
+export const NEW_KEY: Omit<KeyFields, "name"> = {
+  team: null,
+  user: null,
+  role: "member",
+  scopes: ["inference"],
+  models: null,
+  expiresAtMs: null,
+  blocked: false,
+  metadata: {},
+  limits: NO_LIMITS,
+};
 export interface Key extends KeyFields {
   readonly id: KeyId;
   readonly lastFour: string;

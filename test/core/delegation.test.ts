@@ -1,21 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { type DelegatedAction, denialOf, type KeyChanges, type TeamChanges } from "../../src/core/delegation.ts";
 import { asId, type KeyDigest, type KeyId, type TeamId } from "../../src/core/ids.ts";
-import { type Key, type Limits, NO_LIMITS } from "../../src/core/tenant.ts";
+import { type Key, type Limits, NEW_KEY, NO_LIMITS } from "../../src/core/tenant.ts";
 
 const team = asId<TeamId>("team_1");
 const key = (some: Partial<Key> = {}): Key => ({
   id: asId<KeyId>("key_other"),
+  ...NEW_KEY,
   name: "x",
-  team: null,
-  user: null,
-  role: "member",
-  scopes: ["inference"],
-  models: null,
-  expiresAtMs: null,
-  blocked: false,
-  metadata: {},
-  limits: NO_LIMITS,
   lastFour: "abcd",
   createdAtMs: 0,
   revokedAtMs: null,

@@ -13,7 +13,14 @@ import {
   type TeamId,
 } from "../../src/core/ids.ts";
 import { type ModelRow, NO_PLAN, type UnitPrices } from "../../src/core/prices.ts";
-import { type AccountFields, type KeyFields, type Limits, NO_LIMITS, type TeamFields } from "../../src/core/tenant.ts";
+import {
+  type AccountFields,
+  type KeyFields,
+  type Limits,
+  NEW_KEY,
+  NO_LIMITS,
+  type TeamFields,
+} from "../../src/core/tenant.ts";
 import type { Usage } from "../../src/core/usage.ts";
 
 export const call = (id: string) => asId<CallId>(id);
@@ -31,18 +38,7 @@ const ACCOUNT: AccountFields = {
   plan: NO_PLAN,
   limits: NO_LIMITS,
 };
-const KEY: KeyFields = {
-  name: "key",
-  team: null,
-  user: null,
-  role: "member",
-  scopes: ["inference"],
-  models: null,
-  expiresAtMs: null,
-  blocked: false,
-  metadata: {},
-  limits: NO_LIMITS,
-};
+const KEY: KeyFields = { ...NEW_KEY, name: "key" };
 
 export const limits = (some: Partial<Limits>): Limits => ({ ...NO_LIMITS, ...some });
 
