@@ -71,6 +71,8 @@ export interface Hold {
   /** The output cap per choice that the hold pays for; always sent upstream. Absent where the endpoint has none. */
   readonly outputCap?: number | undefined;
   readonly expiresAtMs: number;
+  /** However often the hold is renewed, its call has to be ended and settled within this long of the grant, ms. */
+  readonly longestCallMs: number;
   /** What becomes of a stream whose client left. */
   readonly onDisconnect: "cancel" | "drain";
 }
@@ -102,6 +104,17 @@ export type Outcome = "completed" | "client_gone" | "stream_broken";
  * operator's loss. None: besides a try that is charged, nothing was executed.
  */
 export type LostTries = number;
+
+/**
+ * What was read of a call that still runs, carried by each renewal of its hold: should nobody end the hold, this much is
+ * charged at its expiry.
+ */
+export interface Progress {
+  readonly reading: Reading;
+  readonly servedBy: ServedBy;
+  /** What the operator pays for this reading at the target that serves. */
+  readonly costNanoUsd: number;
+}
 
 /** Ends a hold with a charge of min(actual, held). Idempotent by call id. */
 export interface Settlement {
@@ -178,6 +191,19 @@ export interface UsageEvent {
   readonly latencyMs: number;
   readonly firstByteMs: number | null;
 }
+
+/**
+ * The end of a call that its account object could not be told: it goes by the queue, so that what was executed is charged.
+ * Dropped once it is older than `QUEUED_END_LIFE_MS`: by then the hold's expiry has booked the call.
+ */
+export interface QueuedEnd {
+  readonly account: AccountNumber;
+  readonly endedAtMs: number;
+  readonly end:
+    | { readonly kind: "settle"; readonly said: Settlement }
+    | { readonly kind: "release"; readonly said: Release };
+}
+export const QUEUED_END_LIFE_MS = 24 * 3_600_000;
 
 /** One queue message: many events of one account, confirmed to its object by `shipped` once they stand in D1. */
 export interface UsageMessage {

@@ -59,7 +59,7 @@ export class Lifetime implements Client {
 
   async #renew(callId: CallId, account: () => AccountPort, ports: Pick<Ports, "log">): Promise<void> {
     try {
-      if (!(await account().renew(callId))) this.#upstream.abort();
+      if (!(await account().renew(callId, null))) this.#upstream.abort();
     } catch (error) {
       // The next renewal may succeed; if none does, the hold expires and that one aborts.
       ports.log({ event: "renewal_failed", call: callId, error: String(error) });

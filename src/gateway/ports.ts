@@ -4,7 +4,16 @@
  */
 import type { BodyRoom } from "../core/body-room.ts";
 import type { Health } from "../core/health.ts";
-import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
+import type {
+  Admission,
+  AdmitRequest,
+  HoldEnd,
+  Permission,
+  Progress,
+  QueuedEnd,
+  Release,
+  Settlement,
+} from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
 import type { Inquired, Inquiry } from "../core/inquiry.ts";
 import type { JobView, NewJob } from "../core/jobs.ts";
@@ -26,6 +35,8 @@ export interface Ports {
   newCallId(): CallId;
   /** The length of a recording, ms, from its frames and sample tables; null for what is no audio of a known format. */
   recordingMs(bytes: Uint8Array): Promise<number | null>;
+  /** Hands the end of a call to the queue, for when its object could not be told. Rejects where the queue fails too. */
+  queueEnd(end: QueuedEnd): Promise<void>;
   /** Keeps the request's context alive until the promise has settled. */
   waitUntil(work: Promise<unknown>): void;
   /** One structured line for the operator. Never content, never a key. */
@@ -61,8 +72,8 @@ export interface AccountPort {
   admit(request: AdmitRequest): Promise<Admission>;
   settle(settlement: Settlement): Promise<HoldEnd>;
   release(release: Release): Promise<HoldEnd>;
-  /** Lets the hold live on for its whole time from now; false when it has ended. */
-  renew(callId: CallId): Promise<boolean>;
+  /** Lets the hold live on for its whole time from now; false when it has ended. `progress`: null until something was read. */
+  renew(callId: CallId, progress: Progress | null): Promise<boolean>;
   /** For what costs nothing: is this key live? Counts nothing. */
   permit(digest: KeyDigest, owned: readonly OwnedRef[]): Promise<Permission>;
   /** Records an id that the service made for this account; before it is recorded nobody may see it. */

@@ -26,7 +26,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { DelegatedAction, DelegationOutcome } from "../core/delegation.ts";
-import type { Admission, AdmitRequest, HoldEnd, Permission, Release, Settlement } from "../core/hold.ts";
+import type { Admission, AdmitRequest, HoldEnd, Permission, Progress, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../core/ids.ts";
 import type { Inquired, Inquiry } from "../core/inquiry.ts";
 import type { JobView, NewJob } from "../core/jobs.ts";
@@ -89,7 +89,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
     return end ?? { state: "unknown", chargedNanoUsd: 0 };
   }
 
-  async renew(callId: CallId): Promise<boolean> {
+  async renew(callId: CallId, _progress: Progress | null): Promise<boolean> {
     return this.#store.write((books, nowMs) => renew(books, callId, nowMs, this.#holdTtlMs)) ?? false;
   }
 

@@ -49,6 +49,7 @@ export function openPorts(
     random: () => Math.random(),
     newCallId: () => asId<CallId>(crypto.randomUUID()),
     recordingMs,
+    queueEnd: async (end) => void (await env.USAGE.send(end)),
     waitUntil,
     log,
   };

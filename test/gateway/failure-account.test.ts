@@ -22,6 +22,7 @@ const grant = (request: AdmitRequest): Admission => ({
     amountNanoUsd: 1,
     outputCap: 10,
     expiresAtMs: Date.now() + 120_000,
+    longestCallMs: 3_600_000,
     onDisconnect: "cancel",
   },
 });

@@ -5,7 +5,7 @@
 import { createHmac } from "node:crypto";
 import { BodyRoom } from "../../src/core/body-room.ts";
 import { Health } from "../../src/core/health.ts";
-import type { Admission, AdmitRequest, HoldEnd, Release, Settlement } from "../../src/core/hold.ts";
+import type { Admission, AdmitRequest, HoldEnd, QueuedEnd, Release, Settlement } from "../../src/core/hold.ts";
 import {
   type AccountId,
   type AccountNumber,
@@ -79,6 +79,8 @@ export interface FakeWorld {
   /** Questions that hold nothing, and jobs that were begun. */
   readonly asked: Inquiry[];
   readonly begun: NewJob[];
+  /** Ends that went by the queue. */
+  readonly queued: QueuedEnd[];
   readonly sent: SentCall[];
   readonly logged: LogLine[];
   /** Resolves when everything registered with `waitUntil` has ended. */
@@ -107,6 +109,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
   const released: Release[] = [];
   const asked: Inquiry[] = [];
   const begun: NewJob[] = [];
+  const queued: QueuedEnd[] = [];
   const sent: SentCall[] = [];
   const logged: LogLine[] = [];
   const background: Promise<unknown>[] = [];
@@ -122,6 +125,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       amountNanoUsd: 1,
       outputCap: request.bound.output?.cap,
       expiresAtMs: Date.now() + (options.holdLifeMs ?? 120_000),
+      longestCallMs: 3_600_000,
       onDisconnect: options.onDisconnect ?? "cancel",
     },
   });
@@ -185,13 +189,14 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     }),
     now: () => Date.now(),
     random: () => 0,
+    queueEnd: async (end) => void queued.push(end),
     newCallId: () => asId<CallId>(`call-${++calls}`),
     recordingMs: options.recordingMs ?? (async () => 1_000),
     waitUntil: (work) => void background.push(work),
     log: (line) => void logged.push(line),
   };
   const idle = async () => void (await Promise.all(background));
-  return { ports, admitted, settled, released, asked, begun, sent, logged, idle };
+  return { ports, admitted, settled, released, queued, asked, begun, sent, logged, idle };
 }
 
 /** An upstream's answer of any status. */

@@ -173,7 +173,7 @@ describe("the alarm", () => {
     await stub.admit(request("open", 5));
     expect(await stub.settle(settlement("c0", 9))).toEqual({ state: "settled", chargedNanoUsd: 4 });
     advance(3_600_000 + 600_000);
-    await stub.renew(call("open"));
+    await stub.renew(call("open"), null);
     await runDurableObjectAlarm(stub);
     expect(await rows(stub, "SELECT call_id FROM holds")).toEqual([{ call_id: "open" }]);
     expect(await stub.settle(settlement("c0", 9))).toEqual({ state: "unknown", chargedNanoUsd: 0 });

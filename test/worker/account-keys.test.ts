@@ -214,6 +214,6 @@ describe("an account with many keys and teams", () => {
     expect(await readBy("after")).toBe(true);
     expect(performance.now() - startedMs).toBeLessThan(500);
     expect(await stub.settle(settlement("after", 1))).toMatchObject({ state: "settled" });
-    expect(await stub.renew(call("before"))).toBe(true);
+    expect(await stub.renew(call("before"), null)).toBe(true);
   });
 });

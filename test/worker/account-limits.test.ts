@@ -281,12 +281,12 @@ describe("renewal", () => {
     await stub.admit(request("a", 5));
     for (let minute = 1; minute <= 59; minute++) {
       advance(60_000);
-      expect(await stub.renew(call("a"))).toBe(true);
+      expect(await stub.renew(call("a"), null)).toBe(true);
     }
     expect(await stub.audit()).toMatchObject({ openHolds: 1 });
     advance(60_001);
     expect(await stub.audit()).toMatchObject({ openHolds: 0, operatorLossNanoUsd: 5 });
-    expect(await stub.renew(call("a"))).toBe(false);
-    expect(await stub.renew(call("nobody"))).toBe(false);
+    expect(await stub.renew(call("a"), null)).toBe(false);
+    expect(await stub.renew(call("nobody"), null)).toBe(false);
   });
 });

@@ -97,7 +97,7 @@ describe("an object that was never opened", () => {
     expect(await stub.admit(request("c1"))).toEqual(unknown);
     expect(await stub.permit(digestOf("k"), [])).toEqual(unknown);
     expect(await stub.settle(settlement("c1"))).toEqual({ state: "unknown", chargedNanoUsd: 0 });
-    expect(await stub.renew(call("c1"))).toBe(false);
+    expect(await stub.renew(call("c1"), null)).toBe(false);
     expect(await stub.findKey(digestOf("k"))).toBeUndefined();
     expect(await stub.describe()).toBeUndefined();
     expect(await stub.audit()).toBeUndefined();

@@ -400,7 +400,7 @@ describe("submissions", () => {
     await live(stub, 10 * MINUTE);
     await evictDurableObject(stub);
     expect(await stub.admit(submission("c2"))).toMatchObject({ refusal: { kind: "no_credit" } });
-    expect(await stub.renew(call("c1"))).toBe(true);
+    expect(await stub.renew(call("c1"), null)).toBe(true);
     await live(stub, 10 * MINUTE);
     expect(await stub.describe()).toMatchObject({ heldNanoUsd: 100 });
   });

@@ -13,7 +13,7 @@ import { tenantPrices } from "../../core/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { allowsModel } from "../../core/routes.ts";
 import type { Books, LiveCaller } from "./books.ts";
-import { expireDue } from "./endings.ts";
+import { expireDue, LONGEST_HOLD_MS } from "./endings.ts";
 import type { HoldRow, NewHold } from "./holds.ts";
 
 export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs: number): Admission {
@@ -182,6 +182,7 @@ function toHold(books: Books, hold: NewHold): Hold {
     amountNanoUsd: hold.amountNanoUsd,
     ...(hold.outputCap !== undefined && { outputCap: hold.outputCap }),
     expiresAtMs: hold.expiresAtMs,
+    longestCallMs: LONGEST_HOLD_MS,
     onDisconnect: books.tenants.account().onDisconnect,
   };
 }

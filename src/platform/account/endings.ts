@@ -12,7 +12,7 @@ import type { Books } from "./books.ts";
 import type { HoldRow, HoldState } from "./holds.ts";
 
 /** However often it is renewed, a hold ends this long after admission. */
-const LONGEST_HOLD_MS = 3_600_000;
+export const LONGEST_HOLD_MS = 3_600_000;
 /** Due holds ended in one go. */
 const EXPIRE_AT_ONCE = 500;
 
