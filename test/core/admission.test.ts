@@ -115,3 +115,20 @@ it("a lowered cap fits every room, and one token more would not", () => {
     ),
   );
 });
+
+it("a free model is served whole below the floor and beyond a spent budget", () => {
+  const overspent = { level: "key", budgetNanoUsd: 1, duration: "total", endsAtMs: null, heldNanoUsd: 0 } as const;
+  expect(granted({ free: true, balance: -5, budgets: [{ ...overspent, spentNanoUsd: 9 }] })).toEqual({
+    amountNanoUsd: 0,
+    countedTokens: 110,
+    outputCap: 100,
+  });
+});
+
+it("what has no output to cap is held at its bound, without a cap", () => {
+  expect(granted({ bound: { fixed: { images: 2 } }, prices: { images: 50 } })).toEqual({
+    amountNanoUsd: 100,
+    countedTokens: 0,
+    outputCap: undefined,
+  });
+});

@@ -101,6 +101,40 @@ describe("a breaker", () => {
     expect(stateOf(breaker, forMs)).toBe("due");
   });
 
+  it("a failure of a call that was sent before the ejection does not count once the target is well again", () => {
+    const breaker = newBreaker();
+    const early = send(breaker, 0);
+    for (let time = 0; time < 3; time++) strike(breaker, 0);
+    answered(breaker, send(breaker, EJECTION_MS));
+    strike(breaker, EJECTION_MS);
+    strike(breaker, EJECTION_MS);
+    struck(breaker, early, EJECTION_MS);
+    expect(stateOf(breaker, EJECTION_MS)).toBe("closed");
+  });
+
+  it("a 429 to a call from before the ejection makes it longer while it lasts, and none once it is over", () => {
+    const breaker = newBreaker();
+    const [early, late] = [send(breaker, 0), send(breaker, 0)];
+    for (let time = 0; time < 3; time++) strike(breaker, 0);
+    limited(breaker, early, 30_000, 0);
+    expect(stateOf(breaker, 29_999)).toBe("ejected");
+    answered(breaker, send(breaker, 30_000));
+    limited(breaker, late, 30_000, 30_001);
+    expect(stateOf(breaker, 30_001)).toBe("closed");
+  });
+
+  it("a call given up that was not the probe, or was an earlier one, leaves the probe its place", () => {
+    const breaker = ejected();
+    const first = send(breaker, EJECTION_MS);
+    abandoned(breaker, send(breaker, EJECTION_MS));
+    expect(stateOf(breaker, EJECTION_MS)).toBe("ejected");
+    const forgottenAtMs = EJECTION_MS + PROBE_FORGOTTEN_MS;
+    strike(breaker, forgottenAtMs);
+    send(breaker, forgottenAtMs + EJECTION_MS);
+    abandoned(breaker, first);
+    expect(stateOf(breaker, forgottenAtMs + EJECTION_MS)).toBe("ejected");
+  });
+
   it("a 429 never shortens an ejection", () => {
     const breaker = newBreaker();
     const other = send(breaker, 0);

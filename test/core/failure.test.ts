@@ -1,5 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { type Failure, judge, lastRefusal, type RetryClass } from "../../src/core/failure.ts";
+import {
+  type Failure,
+  isRepeatable,
+  judge,
+  judgeVideo,
+  lastRefusal,
+  passesWords,
+  type RetryClass,
+  waitOf,
+} from "../../src/core/failure.ts";
 import { toHttp } from "../../src/core/refusal.ts";
 import type { Target } from "../../src/core/routes.ts";
 import { orderTargets } from "../../src/core/targets.ts";
@@ -68,6 +77,87 @@ describe("what a failed try means", () => {
 
   it.each([500, 502])("%i of what may have made something stays 502, and not to be repeated", (code) => {
     expect(toHttp(lastRefusal(status(code), "unknown", "creates"))).toMatchObject({ status: 502, shouldRetry: false });
+  });
+
+  it.each<[Failure, "strike" | "limit" | null]>([
+    [{ kind: "refused" }, "strike"],
+    [{ kind: "unreachable" }, "strike"],
+    [{ kind: "lost" }, "strike"],
+    [{ kind: "lost", begun: true }, null],
+    [{ kind: "timeout" }, "strike"],
+    [{ kind: "timeout", begun: true }, null],
+    [{ kind: "malformed" }, null],
+    [status(503), "strike"],
+    [status(429), "limit"],
+    [status(524), "strike"],
+    [status(401), null],
+    [status(404), null],
+    [status(500), null],
+  ])("%j speaks against its target as %s: what a tenant can bring about does not", (failure, against) => {
+    expect(judge(failure, "safe", []).against).toBe(against);
+  });
+
+  it.each([400, 404, 413, 422])("%i is the upstream's word on the request: final, nothing executed", (code) => {
+    expect(judge(status(code), "safe", [code])).toEqual({
+      executed: "no",
+      next: false,
+      operators: false,
+      against: null,
+    });
+  });
+
+  it.each([401, 402, 403])("%i executed nothing", (code) => {
+    expect(judge(status(code), "creates", [])).toEqual({ executed: "no", next: false, operators: true, against: null });
+  });
+
+  it("a code of the video service is its definite word: nothing was made, and the target is well", () => {
+    const verdict = judge(status(503), "creates", []);
+    const unknown = judge({ kind: "lost" }, "creates", []);
+    expect(judgeVideo(unknown, { kind: "lost" }, true)).toEqual({ ...unknown, executed: "no", against: null });
+    expect(judgeVideo(verdict, status(503), true)).toEqual({ ...verdict, against: null });
+    expect(judgeVideo(verdict, status(503), false)).toEqual(verdict);
+    expect(judgeVideo(unknown, { kind: "lost" }, false)).toEqual(unknown);
+  });
+
+  it("a 429 of the video service without a code ejects nobody", () => {
+    const verdict = judge(status(429), "creates", []);
+    expect(judgeVideo(verdict, status(429), false)).toEqual({ ...verdict, against: null });
+  });
+
+  it("words pass of statuses that judge the request, and of 402 on the owner's own instance", () => {
+    for (const code of [400, 404, 413, 422]) expect(passesWords(code, false)).toBe(true);
+    expect(passesWords(402, true)).toBe(true);
+    expect(passesWords(402, false)).toBe(false);
+    for (const code of [401, 403, 429, 500]) expect(passesWords(code, true)).toBe(false);
+  });
+
+  it("the one target of a call is asked the same again only where it took nothing and is not busy", () => {
+    expect(isRepeatable({ kind: "refused" })).toBe(true);
+    expect(isRepeatable(status(503))).toBe(true);
+    for (const failure of [status(429), status(500), { kind: "lost" } as const]) {
+      expect(isRepeatable(failure)).toBe(false);
+    }
+  });
+
+  it("a wait is what a status named; a 429 that names none means ten seconds", () => {
+    expect(waitOf({ kind: "lost" })).toBeNull();
+    expect(waitOf(status(503))).toBeNull();
+    expect(waitOf({ kind: "status", status: 503, retryAfterMs: 7 })).toBe(7);
+    expect(waitOf({ kind: "status", status: 429, retryAfterMs: 7 })).toBe(7);
+    expect(waitOf(status(429))).toBe(10_000);
+  });
+
+  it("what was provably not executed may be repeated, whatever its class", () => {
+    expect(lastRefusal({ kind: "timeout" }, "no", "creates")).toEqual({ kind: "upstream_timeout", repeatable: true });
+    expect(lastRefusal(status(500), "no", "creates")).toEqual({ kind: "upstream_error", repeatable: true });
+    expect(lastRefusal(status(504), "no", "creates")).toEqual({ kind: "upstream_timeout", repeatable: false });
+  });
+
+  it("an answer that is none is said as 502, also of what may have made something", () => {
+    expect(lastRefusal({ kind: "malformed" }, "unknown", "creates")).toEqual({
+      kind: "upstream_error",
+      repeatable: false,
+    });
   });
 
   it("a 429 that names no wait is said as 503 with one", () => {

@@ -98,6 +98,12 @@ describe("room", () => {
     );
   });
 
+  it("what costs nothing needs no credit, not even where the floor was raised over the balance", () => {
+    const below: Money = { balanceNanoUsd: 1, heldNanoUsd: 0, floorNanoUsd: 5 };
+    expect(creditRefusal(below, 0)).toBeUndefined();
+    expect(creditRefusal(below, 1)).toMatchObject({ kind: "no_credit", availableNanoUsd: 0 });
+  });
+
   it("the floor is zero, or the credit limit of who pays monthly, and never beyond what is stored exactly", () => {
     expect(floorOf({ billsMonthly: false, creditLimitNanoUsd: 5 })).toBe(0);
     expect(floorOf({ billsMonthly: true, creditLimitNanoUsd: 5 })).toBe(-5);
@@ -117,6 +123,18 @@ describe("credits", () => {
     );
     for (const odd of [0.5, Number.NaN, Number.POSITIVE_INFINITY])
       expect(mayCredit(empty, "correction", odd)).toBe(false);
+  });
+
+  it("are each within 9 million USD, also where the balance would be", () => {
+    expect(mayCredit({ ...empty, balanceNanoUsd: -1 }, "top_up", MAX_NANO_USD + 1)).toBe(false);
+    expect(mayCredit({ ...empty, balanceNanoUsd: -1 }, "top_up", MAX_NANO_USD)).toBe(true);
+  });
+
+  it("that take nothing away are booked below the floor too", () => {
+    const below: Money = { balanceNanoUsd: -10, heldNanoUsd: 0, floorNanoUsd: 0 };
+    expect(mayCredit(below, "top_up", 5)).toBe(true);
+    expect(mayCredit(below, "correction", 0)).toBe(true);
+    expect(mayCredit(below, "correction", -1)).toBe(false);
   });
 
   it("add, where they are top-ups", () => {

@@ -161,3 +161,32 @@ it("a markup on a cost of nothing leaves the row's own price: nothing is given a
   const overrides = { m: { kind: "markup", markupPercent: 20 } } as const;
   expect(tenantPrices(gift, { markupPercent: 0, overrides }, "m").prices).toEqual({ images: 9, requests: 60 });
 });
+
+it("an event names the rule that priced it", () => {
+  const row: ModelRow = {
+    model: "m",
+    kind: "chat",
+    fromMs: 0,
+    costNanoUsd: { input_tokens: 100, output_tokens: 200 },
+    priceNanoUsd: {},
+    free: false,
+  };
+  const ruleOf = (plan: Partial<typeof NO_PLAN>, some: Partial<ModelRow> = {}) =>
+    tenantPrices({ ...row, ...some }, { ...NO_PLAN, ...plan }, "alias").rule;
+  const priced = { priceNanoUsd: { input_tokens: 300, output_tokens: 400 } };
+  expect(ruleOf({})).toBe("book:m:markup=0");
+  expect(ruleOf({ markupPercent: 20 })).toBe("book:m:markup=20");
+  expect(ruleOf({ markupPercent: 20 }, priced)).toBe("book:m");
+  expect(ruleOf({ markupPercent: 20 }, { priceNanoUsd: { input_tokens: 300 } })).toBe("book:m:markup=20");
+  // A price of a unit without a cost was not marked up.
+  expect(ruleOf({}, { ...priced, costNanoUsd: { input_tokens: 100 } })).toBe("book:m");
+  expect(ruleOf({}, { free: true })).toBe("free");
+  expect(ruleOf({ overrides: { alias: { kind: "markup", markupPercent: 7 } } })).toBe("plan:alias:markup=7");
+  expect(ruleOf({ overrides: { m: { kind: "prices", priceNanoUsd: {} } } })).toBe("plan:m:prices");
+});
+
+it("no unit but cached input goes without a price of its own", () => {
+  expect(pricesCover({ cached_input_tokens: 1, input_tokens: 1 }, { input_tokens: 1 })).toBe(true);
+  expect(pricesCover({ output_tokens: 1 }, { input_tokens: 1 })).toBe(false);
+  expect(pricesCover({ output_tokens: 0 }, {})).toBe(true);
+});
