@@ -45,12 +45,14 @@ const UpstreamBody = z
       .strictObject({
         connect_ms: milliseconds,
         first_byte_ms: milliseconds,
+        answer_ms: milliseconds,
         idle_ms: milliseconds,
         total_ms: milliseconds,
       })
       .optional()
       .meta({
-        description: "To the connection, to the answer's first byte, between two reads of it, and of the whole call",
+        description:
+          "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
       }),
   })
   .meta({ id: "UpstreamBody" });
@@ -61,7 +63,13 @@ const UpstreamAnswer = z
     base_url: z.string(),
     api_key_set: z.literal(true),
     region: z.string().nullable(),
-    timeouts: z.object({ connect_ms: z.int(), first_byte_ms: z.int(), idle_ms: z.int(), total_ms: z.int() }),
+    timeouts: z.object({
+      connect_ms: z.int(),
+      first_byte_ms: z.int(),
+      answer_ms: z.int(),
+      idle_ms: z.int(),
+      total_ms: z.int(),
+    }),
   })
   .meta({ id: "Upstream" });
 
@@ -73,6 +81,7 @@ const upstreamToWire = (row: UpstreamRow) => ({
   timeouts: {
     connect_ms: row.timeouts.connectMs,
     first_byte_ms: row.timeouts.firstByteMs,
+    answer_ms: row.timeouts.answerMs,
     idle_ms: row.timeouts.idleMs,
     total_ms: row.timeouts.totalMs,
   },
@@ -131,6 +140,7 @@ export function addUpstreams(api: AdminSurface): void {
       timeouts: {
         connectMs: body.timeouts?.connect_ms ?? DEFAULT_TIMEOUTS.connectMs,
         firstByteMs: body.timeouts?.first_byte_ms ?? DEFAULT_TIMEOUTS.firstByteMs,
+        answerMs: body.timeouts?.answer_ms ?? DEFAULT_TIMEOUTS.answerMs,
         idleMs: body.timeouts?.idle_ms ?? DEFAULT_TIMEOUTS.idleMs,
         totalMs: body.timeouts?.total_ms ?? DEFAULT_TIMEOUTS.totalMs,
       },

@@ -10,10 +10,11 @@ export type RetryClass = "safe" | "costly" | "creates";
 
 /**
  * How a try failed. `refused`: provably not executed. `lost`: it broke. `unreachable`: it broke, and nothing listens
- * there now. `timeout`: silence. `malformed`: an answer of status 200 that is none. `begun`: the answer had begun.
+ * there now. `timeout`: silence. `answer_timeout`: an answer that is not streamed was not there in time; it may be in the
+ * making for as long at every target. `malformed`: an answer of status 200 that is none. `begun`: the answer had begun.
  */
 export type Failure =
-  | { readonly kind: "refused" | "unreachable" | "malformed" }
+  | { readonly kind: "refused" | "unreachable" | "malformed" | "answer_timeout" }
   | { readonly kind: "lost" | "timeout"; readonly begun?: boolean }
   | { readonly kind: "status"; readonly status: number; readonly retryAfterMs: number | null };
 
@@ -51,6 +52,8 @@ export function judge(failure: Failure, retry: RetryClass, retryOn: readonly num
     case "lost":
     case "timeout":
       return { ...ambiguous, against: failure.begun ? null : "strike" };
+    case "answer_timeout":
+      return { ...ambiguous, next: false, against: "strike" };
     case "malformed":
       return { ...ambiguous, against: null };
     case "status":
@@ -102,7 +105,8 @@ export function lastRefusal(
   const noneHealthy: Refusal = { kind: "no_healthy_upstream", retryAfterMs };
   if (!repeatable && isSilence(failure)) return { kind: "outcome_unknown" };
   if (failure.kind === "refused" || failure.kind === "unreachable") return noneHealthy;
-  if (failure.kind === "timeout") return { kind: "upstream_timeout", repeatable: executed === "no" };
+  if (failure.kind === "timeout" || failure.kind === "answer_timeout")
+    return { kind: "upstream_timeout", repeatable: executed === "no" };
   if (failure.kind !== "status") return { kind: "upstream_error", repeatable };
   if (NOT_EXECUTED.has(failure.status) || OPERATORS.has(failure.status)) return noneHealthy;
   if (TIMEOUTS.has(failure.status)) return { kind: "upstream_timeout", repeatable: false };

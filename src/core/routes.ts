@@ -10,8 +10,10 @@ import type { Refusal } from "./refusal.ts";
 export interface UpstreamTimeouts {
   /** To a connection that stands, as far as that can be told (docs/decisions/0008). */
   readonly connectMs: number;
-  /** To the first byte of the answer. */
+  /** To the first byte of a stream. */
   readonly firstByteMs: number;
+  /** From sending to the last byte of an answer that is not streamed: it has to be made before its first byte can come. */
+  readonly answerMs: number;
   /** Between two reads of the body. */
   readonly idleMs: number;
   /** The whole call. */
@@ -20,6 +22,7 @@ export interface UpstreamTimeouts {
 export const DEFAULT_TIMEOUTS: UpstreamTimeouts = {
   connectMs: 10_000,
   firstByteMs: 120_000,
+  answerMs: 600_000,
   idleMs: 60_000,
   totalMs: 3_600_000,
 };

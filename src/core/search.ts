@@ -39,6 +39,7 @@ interface Asked {
   readonly target: Target;
   readonly health: TargetHealth;
   readonly ticket: Ticket;
+  readonly sentAtMs: number;
   /** It took nothing from the budget when it was sent, though it was not the call's first try. */
   readonly free: boolean;
 }
@@ -86,7 +87,12 @@ export class Search {
   /** The target asked last failed. */
   failed(failure: Failure, verdict: Verdict, nowMs: number): void {
     if (!this.#asked) return;
-    const { health, ticket, free } = this.#asked;
+    const { health, ticket, sentAtMs, free } = this.#asked;
+    // A tenant can ask for more than can be made in time. Only a target that was silent to everybody is struck for it.
+    if (failure.kind === "answer_timeout" && health.answeredAtMs >= sentAtMs) {
+      this.abandoned();
+      return;
+    }
     if (verdict.against === "strike") struck(health.breaker, ticket, nowMs);
     else if (verdict.against === "limit") limited(health.breaker, ticket, waitOf(failure), nowMs);
     else this.answered(nowMs);
@@ -132,7 +138,7 @@ export class Search {
   #ask(target: Target, nowMs: number, free: boolean, waitMs = 0): Step {
     const health = this.#health.of(target);
     this.#tried.add(target);
-    this.#asked = { target, health, ticket: send(health.breaker, nowMs), free };
+    this.#asked = { target, health, ticket: send(health.breaker, nowMs), sentAtMs: nowMs, free };
     return { kind: "ask", target, waitMs, suspect: isSuspect(health), answersNow: answersNow(health, nowMs) };
   }
 

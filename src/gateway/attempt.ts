@@ -14,7 +14,7 @@ import type { AnswerReader, BytesReader, EventReader } from "../core/meters/mete
 import type { Refusal } from "../core/refusal.ts";
 import type { Route, RoutingSnapshot, Target } from "../core/routes.ts";
 import { readUpstream } from "./body.ts";
-import type { Caller, Ports, UpstreamAnswer } from "./ports.ts";
+import type { Caller, Patience, Ports, UpstreamAnswer } from "./ports.ts";
 import { MAX_ANSWER_BYTES, parseAnswer, upstreamWords } from "./words.ts";
 
 /** What one client call has become by the time it is forwarded. */
@@ -62,6 +62,7 @@ export async function attempt(
 ): Promise<Attempt> {
   const { call, endpoint, callId, outputCap, route, routing } = admitted;
   const reader = admitted.reader();
+  const patience = patienceOf(call, endpoint, reader);
   const answer = await ports.upstreams.send(
     target,
     {
@@ -76,6 +77,7 @@ export async function attempt(
         ...pseudonyms,
       }),
       careful,
+      patience,
       signal,
     },
     routing,
@@ -98,7 +100,7 @@ export async function attempt(
     const passing = { ownInstance: route.ownInstance, errors: endpoint.errors, retryAfterMs };
     return failed(failure, await upstreamWords(answer, passing, scrub, signal, ports));
   }
-  const opened = await open(answer, reader, signal, ports);
+  const opened = await open(answer, reader, patience, signal, ports);
   if ("failure" in opened) return failed(opened.failure);
   return {
     ok: true,
@@ -110,17 +112,28 @@ type Opened =
   | { kind: "document"; bytes: Uint8Array<ArrayBuffer> | null; reader: AnswerReader; contentType: string }
   | { kind: "stream"; answer: Answered; reader: EventReader | BytesReader; contentType: string };
 
+/** A free call makes nothing, so its answer is at hand. */
+function patienceOf(call: Call, endpoint: Endpoint, reader: AnswerReader): Patience {
+  if (call.streams || endpoint.free) return "stream";
+  return reader.kind === "json" ? "whole" : "begin";
+}
+
 /** An answer of status 200, as far as it must be known before the client may be told. */
 async function open(
   answer: Answered,
   reader: AnswerReader,
+  patience: Patience,
   signal: AbortSignal,
   ports: Ports,
 ): Promise<Opened | { failure: Failure }> {
   const { response } = answer;
   const contentType = response.headers.get("content-type") ?? "";
   if (reader.kind === "json") {
-    const bytes = await readUpstream(answer, MAX_ANSWER_BYTES, signal, ports);
+    // Whether an answer is made before its status or after it is the upstream's way: one limit holds for both.
+    const whole = patience === "whole";
+    const limits = whole ? { ...answer, idleMs: answer.totalMs } : answer;
+    const bytes = await readUpstream(limits, MAX_ANSWER_BYTES, signal, ports);
+    if (bytes === "timeout" && whole) return { failure: { kind: "answer_timeout" } };
     if (bytes === "malformed") return { failure: { kind: bytes } };
     if (typeof bytes === "string") return { failure: { kind: bytes, begun: true } };
     if (!reader.read(parseAnswer(bytes))) return { failure: { kind: "malformed" } };

@@ -98,13 +98,20 @@ export interface UpstreamRequest {
   readonly body: readonly Uint8Array<ArrayBuffer>[] | null;
   /** The end of the body is kept back until a connection had the time to be refused: what is lost before was not executed. */
   readonly careful: boolean;
+  readonly patience: Patience;
   readonly signal: AbortSignal;
 }
 
 /**
+ * Which of an upstream's time limits hold. `stream`: `firstByteMs` to the first byte. `begin`: `answerMs` to the first
+ * byte, since the answer may have to be made before it. `whole`: `answerMs` to the last byte.
+ */
+export type Patience = "stream" | "begin" | "whole";
+
+/**
  * What a try came to. `refused`: provably not executed, since the upstream never had the whole request. `lost`: the
  * connection broke: executed or not, nobody knows. `unreachable`: the same, and nothing listens there now. `timeout`: no
- * first byte in time.
+ * first byte in time. `answer_timeout`: the same of an answer that is not streamed.
  */
 export type UpstreamAnswer =
   | {
@@ -112,9 +119,10 @@ export type UpstreamAnswer =
       readonly response: Response;
       readonly region: string | null;
       readonly idleMs: number;
+      /** What is left of the time for the whole answer. */
       readonly totalMs: number;
     }
-  | { readonly kind: "refused" | "lost" | "unreachable" | "timeout" };
+  | { readonly kind: "refused" | "lost" | "unreachable" | "timeout" | "answer_timeout" };
 
 export interface Upstreams {
   /** What this isolate knows of its targets. */

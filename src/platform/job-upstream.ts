@@ -51,6 +51,7 @@ async function poll(
       accept: "application/json",
       body: null,
       careful: false,
+      patience: "stream",
       signal,
     },
     routing,

@@ -31,14 +31,19 @@ export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstrea
 }
 
 async function call(upstream: UpstreamRow, credential: string, request: UpstreamRequest): Promise<UpstreamAnswer> {
-  // A snapshot that a version of before wrote knows no `connectMs`.
-  const { connectMs = DEFAULT_TIMEOUTS.connectMs, firstByteMs, idleMs, totalMs } = upstream.timeouts;
+  // A snapshot written by an earlier version may lack some.
+  const { connectMs, firstByteMs, answerMs, idleMs, totalMs } = { ...DEFAULT_TIMEOUTS, ...upstream.timeouts };
+  const streamed = request.patience === "stream";
+  const sentAtMs = Date.now();
   const deadline = new AbortController();
   let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    deadline.abort();
-  }, firstByteMs);
+  const timer = setTimeout(
+    () => {
+      timedOut = true;
+      deadline.abort();
+    },
+    streamed ? firstByteMs : answerMs,
+  );
   const headers: Record<string, string> = {
     authorization: `Bearer ${credential}`,
     accept: request.accept,
@@ -62,13 +67,20 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
       signal: AbortSignal.any([request.signal, deadline.signal]),
     });
     const region = response.headers.get("x-service-region") ?? upstream.region;
-    return { kind: "answer", response, region: region && safeRegion(region), idleMs, totalMs };
+    const leftMs = request.patience === "whole" ? answerMs - (Date.now() - sentAtMs) : totalMs;
+    return {
+      kind: "answer",
+      response,
+      region: region && safeRegion(region),
+      idleMs,
+      totalMs: Math.max(0, Math.min(totalMs, leftMs)),
+    };
   } catch {
     // Refused and reset connections look alike from here, and so does a name that does not resolve; what tells them
     // apart is what was handed over. In production the edge answers such an origin with a 52x.
     sent.stop();
     if (!sent.whole()) return { kind: "refused" };
-    if (timedOut) return { kind: "timeout" };
+    if (timedOut) return { kind: streamed ? "timeout" : "answer_timeout" };
     if (outOfReach) return { kind: "unreachable" };
     const closed = !request.signal.aborted && !(await listens(upstream.baseUrl));
     return { kind: closed ? "unreachable" : "lost" };

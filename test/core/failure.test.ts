@@ -36,6 +36,16 @@ describe("what a failed try means", () => {
     }
   });
 
+  it("an answer that was not there in time is ambiguous, and final for every class", () => {
+    for (const retry of CLASSES) {
+      expect(judge({ kind: "answer_timeout" }, retry, [500, 502])).toMatchObject({ executed: "unknown", next: false });
+      expect(toHttp(lastRefusal({ kind: "answer_timeout" }, "unknown", retry))).toMatchObject({
+        status: 504,
+        shouldRetry: false,
+      });
+    }
+  });
+
   it("500 and 502 go on only where the alias says so and a repeat has no effect", () => {
     for (const code of [500, 502]) {
       expect(judge(status(code), "safe", []).next).toBe(false);

@@ -103,12 +103,26 @@ describe("whom a call asks", () => {
     ["refusals", REFUSED],
     ["resets", { kind: "lost" }],
     ["silence", { kind: "timeout" }],
+    ["answers that nobody gets in time", { kind: "answer_timeout" }],
     ["a closed port", { kind: "unreachable" }],
     ...[503, 520, 521, 522, 523, 524, 525, 526, 530].map((code): [string, Failure] => [String(code), status(code)]),
   ])("leaves it out for %s", (_, failure) => {
     const down = world({ a: failure });
     calls(3, down, [A, B]);
     expect(call(down, [A, B])).toEqual(["b"]);
+  });
+
+  it("never leaves a target out for answers that one tenant does not get in time while others do", () => {
+    const odd = world();
+    for (let time = 0; time < 5; time++) {
+      const search = new Search([A, B], odd.health, () => 0, odd.nowMs);
+      expect(search.first(odd.nowMs)).toMatchObject({ kind: "ask", target: A });
+      odd.nowMs += 300_000;
+      expect(call(odd, [A, B])).toEqual(["a"]);
+      odd.nowMs += 300_000;
+      search.failed({ kind: "answer_timeout" }, judge({ kind: "answer_timeout" }, "safe", []), odd.nowMs);
+    }
+    expect(call(odd, [A, B])).toEqual(["a"]);
   });
 
   it("leaves out that model on that target only after a 429, for as long as it said", () => {

@@ -1,6 +1,7 @@
 /**
  * Upstreams that say nothing at all. One that nobody can connect to costs a try `connect_ms`, one that is connected and
- * silent costs it `first_byte_ms`, and after three in a row neither is asked for a while. One that thinks is waited for.
+ * silent costs a stream `first_byte_ms`, and after three in a row neither is asked for a while. One that thinks is waited
+ * for; an answer that is not streamed is waited for `answer_ms`, and asked for once.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BlackHole } from "../support/black-hole.ts";
@@ -29,10 +30,10 @@ afterAll(async () => {
 
 const STRIKES = 3;
 /** Of a call that asks no silent target, on a machine that others use too. */
-const QUICK_MS = 250;
+const QUICK_MS = 400;
 
 /** What calls cost, one after the other, that name this upstream first and the sandbox second. */
-async function timesOf(url: string, timeouts: Record<string, number>, calls: number) {
+async function timesOf(url: string, timeouts: Record<string, number>, calls: number, streams?: boolean) {
   const owner = await operator.tenant();
   const upstream = await operator.upstream(url, { timeouts });
   const first = await operator.model(unique("silent"), { upstream });
@@ -44,7 +45,7 @@ async function timesOf(url: string, timeouts: Record<string, number>, calls: num
   const times: number[] = [];
   for (let call = 0; call < calls; call++) {
     const startedAtMs = Date.now();
-    const answer = await owner.chat({ model: alias, stream: call % 2 === 1 });
+    const answer = await owner.chat({ model: alias, stream: streams ?? call % 2 === 1 });
     times.push(Date.now() - startedAtMs);
     expect(answer.status).toBe(200);
   }
@@ -55,12 +56,18 @@ async function timesOf(url: string, timeouts: Record<string, number>, calls: num
   return times;
 }
 
-const silences: [string, () => string, Record<string, number>, number][] = [
+const silences: [string, () => string, Record<string, number>, number, true?][] = [
   ["nobody can connect to costs connect_ms", () => hole.url, { connect_ms: 600, first_byte_ms: 20_000 }, 600],
-  ["connects and is silent costs first_byte_ms", () => silent.url, { connect_ms: 200, first_byte_ms: 800 }, 800],
+  [
+    "connects and is silent costs a stream first_byte_ms",
+    () => silent.url,
+    { connect_ms: 200, first_byte_ms: 800 },
+    800,
+    true,
+  ],
 ];
-test.each(silences)("an upstream that %s, three times", async (_name, url, timeouts, costsMs) => {
-  const times = await timesOf(url(), timeouts, STRIKES + 2);
+test.each(silences)("an upstream that %s, three times", async (_name, url, timeouts, costsMs, streams) => {
+  const times = await timesOf(url(), timeouts, STRIKES + 2, streams);
   for (const ms of times.slice(0, STRIKES)) {
     expect(ms).toBeGreaterThanOrEqual(costsMs - 20);
     expect(ms).toBeLessThan(costsMs + 1_000);
@@ -89,4 +96,30 @@ test("an upstream that thinks for longer than connect_ms is waited for, and aske
   expect(answer.status).toBe(200);
   expect(thinking.exchanges).toHaveLength(1);
   await thinking.stop();
+});
+
+test("an answer that takes longer than answer_ms: executed once, 504, no second target, the operator's loss", async () => {
+  const owner = await operator.tenant();
+  const upstream = await operator.upstream(sandboxUrl, { timeouts: { first_byte_ms: 100, answer_ms: 700 } });
+  const first = await operator.instance(owner, { upstreams: [upstream] });
+  const second = await operator.instance(owner);
+  const quick = await operator.instance(owner, { upstreams: [upstream] });
+  await operator.sandbox.fault(first, { fault: "slow", ms: 2_000 });
+  const alias = await operator.alias(owner, [
+    { upstream, model: first },
+    { upstream: "sandbox", model: second },
+  ]);
+  const startedAtMs = Date.now();
+  const answer = await owner.chat({ model: alias });
+  expect([answer.status, answer.body]).toMatchObject([504, { error: { code: "upstream_timeout" } }]);
+  expect(answer.headers.get("x-should-retry")).toBe("false");
+  expect(Date.now() - startedAtMs).toBeGreaterThanOrEqual(650);
+  expect((await operator.sandbox.calls(first, second)).map(({ model }) => model)).toEqual([first]);
+  const audit = await owner.audit();
+  expect(audit).toMatchObject({ ok: true, open_holds: 0, held_usd: 0, balance_usd: 1 });
+  expect(audit.operator_loss_usd).toBeGreaterThan(0);
+
+  // One that keeps within it though it takes longer than a stream's first byte may is served.
+  await operator.sandbox.fault(quick, { fault: "slow", ms: 300 });
+  expect((await owner.chat({ model: quick })).status).toBe(200);
 });

@@ -44,8 +44,9 @@ redirect         | both   | 502 upstream_error loss 1 failed      | 502 upstream
 echo headers     | both   | 400 invalid_request none 1 failed     | 400 invalid_request none 1+0 failed
 error in a 200   | both   | 502 upstream_error loss 1 failed      | 200 exact+loss 1+1 completed
 slow             | both   | 200 exact 1 completed                 | 200 exact 1+0 completed
-too slow         | both   | 504 upstream_timeout loss 1 failed    | 200 exact+loss 1+1 completed
-stall            | json   | 504 upstream_timeout loss 1 failed    | 200 exact+loss 1+1 completed
+too slow         | json   | 504 upstream_timeout loss 1 failed    | 504 upstream_timeout loss 1+0 failed
+too slow         | stream | 504 upstream_timeout loss 1 failed    | 200 exact+loss 1+1 completed
+stall            | json   | 504 upstream_timeout loss 1 failed    | 504 upstream_timeout loss 1+0 failed
 stall            | stream | 200+error part 1 stream_broken        | 200+error part 1+0 stream_broken
 truncate         | json   | 502 upstream_error loss 1 failed      | 200 exact+loss 1+1 completed
 truncate         | stream | 200+error part 1 stream_broken        | 200+error part 1+0 stream_broken
@@ -63,7 +64,7 @@ usage zero       | both   | 200 zero 1 completed                  | 200 zero 1+0
 `;
 
 const OUTPUT_TOKENS = 40;
-const TIMEOUTS = { first_byte_ms: 1_500, idle_ms: 800, total_ms: 10_000 };
+const TIMEOUTS = { first_byte_ms: 1_500, answer_ms: 1_500, idle_ms: 800, total_ms: 10_000 };
 
 const FAULTS: Record<string, Record<string, unknown>> = {
   redirect: { fault: "redirect" },

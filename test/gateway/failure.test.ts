@@ -304,6 +304,38 @@ describe("whose fault it is", () => {
   });
 });
 
+describe("an answer that is not streamed", () => {
+  const answerTimeout: UpstreamAnswer = { kind: "answer_timeout" };
+  const stalled = (): UpstreamAnswer => ({
+    kind: "answer",
+    response: new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode("{")) })),
+    region: null,
+    idleMs: 60_000,
+    totalMs: 40,
+  });
+
+  it.each<[string, () => UpstreamAnswer, Endpoint, object]>([
+    ["nothing of it came", () => answerTimeout, chatCompletions, CHAT],
+    ["it fell silent", stalled, chatCompletions, CHAT],
+    ["nothing of what makes something came", () => answerTimeout, imageGenerations, IMAGE],
+  ])("and is not there in time (%s): 504, no second target, the try is lost", async (_, fault, endpoint, body) => {
+    const world = worldOf(fault);
+    vi.useRealTimers();
+    const { response, asked } = await call(world, body, endpoint);
+    expect([response.status, response.headers.get("x-should-retry"), asked.length]).toEqual([504, "false", 1]);
+    expect(world.released).toEqual([expect.objectContaining({ lostTries: 1, status: 504 })]);
+    expect(world.settled).toEqual([]);
+  });
+
+  it("has the time limit of whole answers; a stream that of its first byte", async () => {
+    const world = worldOf(() => answerTimeout);
+    await call(world);
+    await call(world, { ...CHAT, stream: true });
+    await call(world, IMAGE, imageGenerations);
+    expect(world.sent.map(({ request }) => request.patience)).toEqual(["whole", "stream", "whole"]);
+  });
+});
+
 describe("a client that has left", () => {
   it("before anything was sent: no upstream call, and nothing is charged", async () => {
     const leave = new AbortController();

@@ -39,7 +39,7 @@ describe("upstreams", () => {
         base_url: "https://inference.example:8443/base",
         api_key_set: true,
         region: "us-east",
-        timeouts: { connect_ms: 10_000, first_byte_ms: 5000, idle_ms: 60_000, total_ms: 3_600_000 },
+        timeouts: { connect_ms: 10_000, first_byte_ms: 5000, answer_ms: 600_000, idle_ms: 60_000, total_ms: 3_600_000 },
       },
     });
     const answers = [put, await call("GET", "/upstreams/sealed"), await call("GET", "/upstreams")];

@@ -25,6 +25,7 @@ async function send(some: Partial<UpstreamRequest> = {}, timeouts = DEFAULT_TIME
     accept: "application/json",
     body: [encode('{"model":"m",'), encode('"prompt":"a fox in the snow"}')],
     careful: true,
+    patience: "stream",
     signal: new AbortController().signal,
     ...some,
   };
@@ -76,6 +77,27 @@ it("an upstream that is silent after it had everything is a timeout; one that ne
   const timeouts = { ...DEFAULT_TIMEOUTS, firstByteMs: 20 };
   expect(await send({ careful: false }, timeouts)).toEqual({ kind: "timeout" });
   expect(await send({}, timeouts)).toEqual({ kind: "refused" });
+});
+
+it("an answer that is not streamed has a time limit of its own, of which its body gets what is left", async () => {
+  const hang = (_: unknown, init?: RequestInit) =>
+    new Promise<Response>((_, reject) => init?.signal?.addEventListener("abort", () => reject(new Error("aborted"))));
+  vi.spyOn(globalThis, "fetch").mockImplementation(hang as typeof fetch);
+  const timeouts = { ...DEFAULT_TIMEOUTS, firstByteMs: 10, answerMs: 60 };
+  for (const patience of ["begin", "whole"] as const) {
+    const sentAtMs = Date.now();
+    expect(await send({ careful: false, patience }, timeouts)).toEqual({ kind: "answer_timeout" });
+    expect(Date.now() - sentAtMs).toBeGreaterThanOrEqual(55);
+  }
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
+    await scheduler.wait(30);
+    return new Response("{}");
+  });
+  const slow = { ...DEFAULT_TIMEOUTS, answerMs: 500 };
+  const whole = await send({ careful: false, patience: "whole" }, slow);
+  expect(whole.kind === "answer" && whole.totalMs).toBeLessThanOrEqual(475);
+  // What passes as it comes may go on for as long as a stream does.
+  expect(await send({ careful: false, patience: "begin" }, slow)).toMatchObject({ totalMs: slow.totalMs });
 });
 
 it("a connection that may not be made from here says nothing of an upstream that is silent: its first byte is waited for", async () => {

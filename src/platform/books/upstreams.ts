@@ -11,11 +11,13 @@ export interface StoredUpstream {
   sealed_api_key: string;
   connect_ms: number;
   first_byte_ms: number;
+  answer_ms: number;
   idle_ms: number;
   total_ms: number;
 }
 
-export const UPSTREAM_COLUMNS = "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, idle_ms, total_ms";
+export const UPSTREAM_COLUMNS =
+  "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, answer_ms, idle_ms, total_ms";
 
 export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   id: stored.id,
@@ -25,6 +27,7 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   timeouts: {
     connectMs: stored.connect_ms,
     firstByteMs: stored.first_byte_ms,
+    answerMs: stored.answer_ms,
     idleMs: stored.idle_ms,
     totalMs: stored.total_ms,
   },
@@ -33,10 +36,11 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
 export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: number): Promise<void> {
   await books
     .prepare(
-      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
+      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
        on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
          sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
-         first_byte_ms = excluded.first_byte_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms, changed_ms = excluded.changed_ms`,
+         first_byte_ms = excluded.first_byte_ms, answer_ms = excluded.answer_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms,
+         changed_ms = excluded.changed_ms`,
     )
     .bind(
       row.id,
@@ -45,6 +49,7 @@ export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: nu
       row.sealedApiKey,
       row.timeouts.connectMs,
       row.timeouts.firstByteMs,
+      row.timeouts.answerMs,
       row.timeouts.idleMs,
       row.timeouts.totalMs,
       nowMs,
