@@ -1,79 +1,171 @@
 /**
- * JSON as the gateway accepts it: UTF-8, at most `MAX_DEPTH` deep, every number one that survives being read and written
- * again. Anything else is refused with words that tell where, so that no value reaches an upstream changed.
+ * JSON as the gateway accepts it: UTF-8, at most `MAX_VALUES` values and `MAX_DEPTH` deep, every number one that survives
+ * being read and written again. Anything else is refused with words that tell where, so that no value reaches an upstream
+ * changed.
+ *
+ * All of that is judged on the bytes, in one pass that stops at the first thing wrong, before a text or a value is made of
+ * them: a body of millions of values costs no more than its first 250,000.
  */
 export const MAX_DEPTH = 64;
+/** Values of a document, itself and all that stands in it; names of fields are not counted among them. */
+export const MAX_VALUES = 250_000;
 
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; message: string };
+export type JsonText = { ok: true; text: string; values: number } | { ok: false; message: string };
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const NOT_JSON = "The request body is not valid JSON.";
 
 /** Duplicate keys: the last one wins. Never throws. */
-export function parseJson(bytes: Uint8Array): ParsedJson {
-  let text: string;
+export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): ParsedJson {
+  const read = readText(bytes, maxValues);
+  return read.ok ? parseText(read.text) : read;
+}
+
+/** The first half of `parseJson`: after it the bytes are needed no more. */
+export function readText(bytes: Uint8Array, maxValues = MAX_VALUES): JsonText {
+  const scanner = new Scanner(bytes, maxValues);
+  const message = scanner.run();
+  if (message !== undefined) return { ok: false, message };
   try {
-    text = utf8.decode(bytes);
+    return { ok: true, text: utf8.decode(bytes), values: scanner.values };
   } catch {
     return { ok: false, message: "The request body is not valid UTF-8." };
   }
-  const refused = scan(text);
-  if (refused) return { ok: false, message: refused };
+}
+
+/** The second half: the grammar is left to `JSON.parse`. */
+export function parseText(text: string): ParsedJson {
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch {
-    return { ok: false, message: "The request body is not valid JSON." };
+    return { ok: false, message: NOT_JSON };
   }
 }
 
+const SPACE = 0x20;
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
 const MINUS = 0x2d;
+const COLON = 0x3a;
+const OPEN_LIST = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_LIST = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
 
-/** Depth and numbers, in one pass and before anything is built. Grammar is left to `JSON.parse`. */
-function scan(text: string): string | undefined {
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) {
-      at = endOfString(text, at);
-    } else if (code === 0x7b || code === 0x5b) {
-      if (++depth > MAX_DEPTH) return `The request body is nested deeper than ${MAX_DEPTH} levels.`;
-    } else if (code === 0x7d || code === 0x5d) {
-      depth--;
-    } else if (code === MINUS || isDigit(code)) {
-      const end = endOfNumber(text, at);
-      if (!survives(text.slice(at, end))) {
-        return `The number at position ${at} of the request body is too large to be kept exactly; send it as text.`;
-      }
-      at = end - 1;
-    }
+/**
+ * One walk over a document's bytes: values, names, depth and numbers. Bytes above ASCII stand in strings only, so the
+ * encoding does not matter here. A local index and plain comparisons: this runs once for every byte that a client sends.
+ */
+class Scanner {
+  readonly #bytes: Uint8Array;
+  readonly #maxValues: number;
+  values = 0;
+
+  constructor(bytes: Uint8Array, maxValues: number) {
+    this.#bytes = bytes;
+    this.#maxValues = maxValues;
   }
-  return undefined;
+
+  /** The words of the refusal; undefined where there is none. */
+  run(): string | undefined {
+    const bytes = this.#bytes;
+    const length = bytes.length;
+    let depth = 0;
+    let names = 0;
+    let afterString = false;
+    for (let at = 0; at < length; at++) {
+      const code = bytes[at] as number;
+      if (code <= SPACE) continue;
+      if (code === COLON) {
+        // The string before it was a name.
+        if (!afterString) return NOT_JSON;
+        this.values--;
+        if (++names > this.#maxValues) return this.#tooMany();
+        afterString = false;
+        continue;
+      }
+      afterString = false;
+      if (code === COMMA) continue;
+      if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
+        if (--depth < 0) return NOT_JSON;
+        continue;
+      }
+      if (++this.values > this.#maxValues) return this.#tooMany();
+      if (code === QUOTE) {
+        at = this.#endOfString(at);
+        afterString = true;
+      } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
+        if (++depth > MAX_DEPTH) return `The request body is nested deeper than ${MAX_DEPTH} levels.`;
+      } else {
+        const end = this.#endOfWord(at);
+        if ((code === MINUS || isDigit(code)) && !survives(bytes, at, end)) {
+          return `The number at position ${at} of the request body (in bytes) is too large to be kept exactly; send it as text.`;
+        }
+        at = end - 1;
+      }
+    }
+    return undefined;
+  }
+
+  #tooMany(): string {
+    return (
+      `The request body holds more than ${this.#maxValues.toLocaleString("en-US")} JSON values; ` +
+      "send fewer in one request."
+    );
+  }
+
+  /** The closing quote of the string that opens at `open`. */
+  #endOfString(open: number): number {
+    const bytes = this.#bytes;
+    const length = bytes.length;
+    let at = open + 1;
+    while (at < length) {
+      const code = bytes[at];
+      if (code === QUOTE) return at;
+      at += code === BACKSLASH ? 2 : 1;
+    }
+    return length;
+  }
+
+  /** Behind the last byte of a number or of `true`, `false`, `null`: where something else may begin. */
+  #endOfWord(start: number): number {
+    const bytes = this.#bytes;
+    const length = bytes.length;
+    let at = start + 1;
+    while (at < length && !endsWord(bytes[at] as number)) at++;
+    return at;
+  }
 }
 
 const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39;
 
-/** The closing quote of the string that opens at `open`; jumps, because a data URL may be megabytes long. */
-function endOfString(text: string, open: number): number {
-  for (let quote = text.indexOf('"', open + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
-    let before = quote;
-    while (text.charCodeAt(before - 1) === BACKSLASH) before--;
-    if ((quote - before) % 2 === 0) return quote;
-  }
-  return text.length;
-}
+const endsWord = (code: number): boolean =>
+  code <= SPACE ||
+  code === COMMA ||
+  code === COLON ||
+  code === QUOTE ||
+  code === CLOSE_LIST ||
+  code === CLOSE_OBJECT ||
+  code === OPEN_LIST ||
+  code === OPEN_OBJECT;
 
-function endOfNumber(text: string, start: number): number {
-  let end = start + 1;
-  for (; end < text.length; end++) {
-    const code = text.charCodeAt(end);
-    // digits + - . e E
-    if (!isDigit(code) && code !== 0x2b && code !== MINUS && code !== 0x2e && code !== 0x65 && code !== 0x45) break;
-  }
-  return end;
-}
+/** Without an exponent, so few bytes hold no integer beyond 2^53, and no fraction beyond the largest number. */
+const SAFE_INTEGER_BYTES = 15;
+const SAFE_FRACTION_BYTES = 300;
+const ascii = new TextDecoder();
 
-function survives(token: string): boolean {
+function survives(bytes: Uint8Array, start: number, end: number): boolean {
+  let safeBytes = SAFE_INTEGER_BYTES;
+  for (let at = start; at < end; at++) {
+    const code = bytes[at];
+    if (code === 0x2e) safeBytes = SAFE_FRACTION_BYTES;
+    if (code === 0x65 || code === 0x45) safeBytes = 0;
+    if (safeBytes === 0 || at - start >= SAFE_FRACTION_BYTES) break;
+  }
+  if (end - start <= safeBytes) return true;
+  const token = ascii.decode(bytes.subarray(start, end));
   const value = Number(token);
   if (Number.isNaN(value)) return true; // not a number: the grammar's business
   if (!Number.isFinite(value)) return false;

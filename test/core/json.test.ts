@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_DEPTH, parseJson } from "../../src/core/json.ts";
+import { MAX_DEPTH, MAX_VALUES, parseJson, readText } from "../../src/core/json.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const parse = (text: string) => parseJson(bytes(text));
@@ -58,5 +58,70 @@ describe("reading JSON", () => {
 
   it("refuses bytes that are not UTF-8", () => {
     expect(parseJson(new Uint8Array([0x22, 0xff, 0x22]))).toMatchObject({ ok: false });
+  });
+});
+
+/** Values of a document, itself and all that stands in it. */
+const valuesIn = (value: unknown): number =>
+  typeof value === "object" && value !== null
+    ? Object.values(value).reduce<number>((sum, item) => sum + valuesIn(item), 1)
+    : 1;
+
+describe("the values of a document", () => {
+  it("are counted as a walk over the parsed document counts them, whatever stands in its names and texts", () => {
+    const spaced = fc.constantFrom(undefined, 1, "\t");
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 8 }), spaced, (value, space) => {
+        const text = JSON.stringify(value, null, space);
+        const counted = readText(bytes(text));
+        fc.pre(counted.ok || !counted.message.includes("exactly"));
+        expect(counted).toEqual({ ok: true, text, values: valuesIn(value) });
+      }),
+    );
+  });
+
+  it("are limited to the very last one", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+        const document = bytes(JSON.stringify(value).replaceAll(/-?\d[\d.e+-]*/g, "1"));
+        const values = valuesIn(value);
+        expect(readText(document, values).ok).toBe(true);
+        expect(readText(document, values - 1)).toMatchObject({ ok: false, message: expect.stringContaining("values") });
+      }),
+    );
+  });
+
+  it(`may be ${MAX_VALUES}, and the refusal of more names the limit`, () => {
+    const list = (items: number) => `[${Array<string>(items).fill("1").join(",")}]`;
+    expect(parse(list(MAX_VALUES - 1)).ok).toBe(true);
+    expect(parse(list(MAX_VALUES))).toEqual({
+      ok: false,
+      message: "The request body holds more than 250,000 JSON values; send fewer in one request.",
+    });
+  });
+
+  const BYTES = 20 * 1024 * 1024;
+  const fill = (piece: string) => piece.repeat(Math.floor(BYTES / piece.length));
+  it.each([
+    ["objects without an end", fill("{},")],
+    ["numbers of a message list", `{"messages":[${fill("1,")}1]}`],
+    ["empty texts", fill('"",')],
+    ["names and nothing else", fill('"a":')],
+    ["colons", fill(":")],
+    ["closing brackets", fill("]")],
+    ["open lists", fill("[")],
+    ["literals", `[${fill("null,")}null]`],
+    ["one number", fill("9")],
+    ["one number with an exponent", `1e${fill("9")}`],
+    ["a text of quotes", `["${fill('\\"')}`],
+    ["a text of backslashes", `["${fill("\\")}`],
+    ["escapes that end early", `["${fill("\\u0041")}`],
+    ["spaces", fill(" ")],
+    ["fields of names", `{${fill('"k":1,')}`],
+  ])("refuses 20 MB of %s quickly", (_, text) => {
+    const body = bytes(text);
+    const started = performance.now();
+    expect(parseJson(body).ok).toBe(false);
+    expect(performance.now() - started).toBeLessThan(2_000);
   });
 });

@@ -10,6 +10,7 @@ import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";
 import { json } from "./body.ts";
 import { endpoint } from "./endpoint.ts";
+import { isString, list } from "./list.ts";
 
 const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
 const isImageUrl = (url: string): boolean => url.startsWith("https://") || DATA_URL.test(url);
@@ -31,9 +32,12 @@ const OtherPart = z.looseObject({
 });
 type ContentPart = z.infer<typeof TextPart> | z.infer<typeof ImagePart> | z.infer<typeof OtherPart>;
 
+const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
+const KNOWN_ROLES: ReadonlySet<unknown> = new Set(ROLES);
+
 const Message = z
   .looseObject({
-    role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
+    role: z.enum(ROLES),
     content: z
       .union([z.string(), z.array(z.unknown()).min(1)], "must be a string or an array of content parts")
       .nullish(),
@@ -44,7 +48,18 @@ const Message = z
     );
   });
 
-/** Each part by the schema of its own type, so that the error names the field that is wrong. */
+/** A message of text alone, as most are. */
+const isPlainMessage = (message: unknown): boolean => {
+  const { role, content } = asObject(message) ?? {};
+  return typeof content === "string" && KNOWN_ROLES.has(role);
+};
+
+const isPlainPart = (part: unknown): boolean => {
+  const { type, text } = asObject(part) ?? {};
+  return type === "text" && typeof text === "string";
+};
+
+/** The first wrong part, judged by the schema of its own type, so that the error names the field that is wrong. */
 function checkContent(
   role: string,
   content: string | unknown[] | null | undefined,
@@ -56,10 +71,14 @@ function checkContent(
   }
   if (typeof content === "string") return;
   for (const [index, part] of content.entries()) {
+    if (isPlainPart(part)) continue;
     const type = typeof part === "object" && part !== null ? (part as { type?: unknown }).type : undefined;
     const schema = type === "text" ? TextPart : type === "image_url" ? ImagePart : OtherPart;
     const issue = schema.safeParse(part).error?.issues[0];
-    if (issue) complain([index, ...issue.path], issue.message);
+    if (issue) {
+      complain([index, ...issue.path], issue.message);
+      return;
+    }
   }
 }
 
@@ -70,7 +89,7 @@ const MAX_CHOICES = 128;
 
 export const ChatRequest = z.looseObject({
   model: z.string().min(1).max(256),
-  messages: z.array(Message).min(1),
+  messages: list(Message, { least: 1, plain: isPlainMessage }),
   max_tokens: count(1).nullish(),
   max_completion_tokens: count(1).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
@@ -78,14 +97,16 @@ export const ChatRequest = z.looseObject({
   n: count(1, MAX_CHOICES).nullish(),
   stream: z.boolean().nullish(),
   stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
-  stop: z.union([z.string(), z.array(z.string())], "must be a string or an array of strings").nullish(),
+  stop: z
+    .union([z.string(), list(z.string(), { plain: isString })], "must be a string or an array of strings")
+    .nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   seed: z.int().nullish(),
   response_format: z.looseObject({ type: z.string() }).nullish(),
-  tools: z
-    .array(z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() }))
-    .nullish(),
+  tools: list(
+    z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() }),
+  ).nullish(),
   tool_choice: z.union([z.string(), z.looseObject({})], "must be a string or an object").nullish(),
   user: z.string().nullish(),
 });

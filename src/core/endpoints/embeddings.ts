@@ -6,10 +6,14 @@ import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/token
 import type { Usage } from "../usage.ts";
 import { json } from "./body.ts";
 import { endpoint } from "./endpoint.ts";
+import { isString, list } from "./list.ts";
 
 export const EmbeddingsRequest = z.looseObject({
   model: z.string().min(1).max(256),
-  input: z.union([z.string().min(1), z.array(z.string()).min(1)], "must be a text or an array of texts"),
+  input: z.union(
+    [z.string().min(1), list(z.string(), { least: 1, plain: isString })],
+    "must be a text or an array of texts",
+  ),
   encoding_format: z.enum(["float", "base64"]).nullish(),
   user: z.string().nullish(),
 });

@@ -6,6 +6,7 @@ import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/token
 import type { Usage } from "../usage.ts";
 import { json } from "./body.ts";
 import { endpoint } from "./endpoint.ts";
+import { isString, list } from "./list.ts";
 
 /** Tokens between a query and a document (design section 4). */
 const PAIR_OVERHEAD_TOKENS = 8;
@@ -13,7 +14,7 @@ const PAIR_OVERHEAD_TOKENS = 8;
 export const RerankRequest = z.looseObject({
   model: z.string().min(1).max(256),
   query: z.string().min(1),
-  documents: z.array(z.string()).min(1).max(1000),
+  documents: list(z.string(), { least: 1, most: 1000, plain: isString }),
   top_n: z.int().min(1).nullish(),
   return_documents: z.boolean().nullish(),
 });

@@ -11,6 +11,7 @@ import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";
 import { json, nothing } from "./body.ts";
 import { endpoint } from "./endpoint.ts";
+import { list } from "./list.ts";
 
 const Item = z
   .looseObject({ type: z.string().nullish() })
@@ -18,7 +19,7 @@ const Item = z
 
 export const ResponsesRequest = z.looseObject({
   model: z.string().min(1).max(256),
-  input: z.union([z.string(), z.array(Item).min(1)], "must be a text or an array of content items"),
+  input: z.union([z.string(), list(Item, { least: 1 })], "must be a text or an array of content items"),
   instructions: z.string().nullish(),
   previous_response_id: z.string().min(1).max(256).nullish(),
   max_output_tokens: z.int().min(1).nullish(),

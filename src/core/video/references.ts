@@ -3,6 +3,7 @@
  * modes, image roles, rules 1 to 6; "Limits": reference counts). A refusal names its rule by number.
  */
 import * as z from "zod";
+import { list } from "../endpoints/list.ts";
 import { urlFault } from "./public-url.ts";
 
 export const IMAGE_ROLES = ["first_frame", "last_frame", "reference_image"] as const;
@@ -18,7 +19,7 @@ const url = z.string().superRefine((text, context) => {
 });
 const image = z.looseObject({ url, role: z.enum(IMAGE_ROLES).optional() });
 const upTo = <S extends z.ZodType>(most: number, item: S, what: string) =>
-  z.array(item).max(most, `at most ${most} reference ${what} may be given`).nullish();
+  list(item, { most, tooMany: `at most ${most} reference ${what} may be given` }).nullish();
 
 /** The fields of a request that name media. */
 export const REFERENCE_FIELDS = {
