@@ -16,10 +16,10 @@ import { addInstances } from "./instances.ts";
 import { addKeys } from "./keys.ts";
 import { addLedger } from "./ledger.ts";
 import { addModels } from "./models.ts";
-import { openApi } from "./openapi.ts";
+import { documentOnce } from "./openapi.ts";
 import { operatorOnly } from "./operator.ts";
 import { answerError, Problem } from "./problem.ts";
-import { answers, ok, route, Surface } from "./route.ts";
+import { answers, route, Surface } from "./route.ts";
 import { addTeams } from "./teams.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
@@ -66,15 +66,12 @@ const read = route({
 });
 
 function addDocument(api: AdminSurface): void {
-  api.add(read, async () =>
-    ok(
-      openApi(api.routes, {
-        title: "Tollgate, the operator's API",
-        description:
-          "Accounts, keys, routing and prices of a Tollgate gateway. JSON, snake_case; USD in as decimal strings or " +
-          "numbers, out as numbers. Unknown fields are refused.",
-        bearer: "ADMIN_TOKEN",
-      }),
-    ),
-  );
+  const document = documentOnce(() => api.routes, {
+    title: "Tollgate, the operator's API",
+    description:
+      "Accounts, keys, routing and prices of a Tollgate gateway. JSON, snake_case; USD in as decimal strings or " +
+      "numbers, out as numbers. Unknown fields are refused.",
+    bearer: "ADMIN_TOKEN",
+  });
+  api.add(read, async () => document());
 }

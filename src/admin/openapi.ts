@@ -13,6 +13,15 @@ export interface DocumentInfo {
   readonly bearer: string;
 }
 
+/** The document as it is sent: made at the first request, the same text from then on. */
+export function documentOnce(routes: () => readonly Route[], info: DocumentInfo): () => Response {
+  let text: string | undefined;
+  return () => {
+    text ??= JSON.stringify(openApi(routes(), info));
+    return new Response(text, { headers: { "content-type": "application/json", "cache-control": "no-store" } });
+  };
+}
+
 type JsonObject = { [name: string]: unknown };
 
 const REFUSALS = {

@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import * as z from "zod";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import { ENDPOINTS } from "../core/endpoints/table.ts";
-import { openApi } from "./openapi.ts";
+import { documentOnce } from "./openapi.ts";
 import { answers, type Route } from "./route.ts";
 
 const Model = z
@@ -39,11 +39,10 @@ function routeOf({ method, path, summary, body }: Endpoint): Route {
 
 /** `selfService`: its calls, so that one document has all that a key can do. Not authenticated: it says nothing of anybody. */
 export function tenantDocumentApp(selfService: readonly Route[]): Hono {
-  const document = () =>
-    openApi([...ENDPOINTS.map(routeOf), ...MODEL_ROUTES, ...selfService], {
-      title: "Tollgate",
-      description: "An OpenAI-compatible inference service, and the holder's own keys, limits, usage and balance.",
-      bearer: "A virtual key, sk-tg-...",
-    });
-  return new Hono().get("/openapi.json", (context) => context.json(document(), 200, { "cache-control": "no-store" }));
+  const document = documentOnce(() => [...ENDPOINTS.map(routeOf), ...MODEL_ROUTES, ...selfService], {
+    title: "Tollgate",
+    description: "An OpenAI-compatible inference service, and the holder's own keys, limits, usage and balance.",
+    bearer: "A virtual key, sk-tg-...",
+  });
+  return new Hono().get("/openapi.json", document);
 }

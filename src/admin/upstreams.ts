@@ -1,6 +1,7 @@
 /**
  * `/admin/upstreams`: where calls can go. The credential goes in and never comes out: it is sealed before it is stored,
- * and a PUT without one keeps the one that is there.
+ * and a PUT without one keeps the one that is there, unless it names another origin: a key goes to the host that it was
+ * given for only.
  */
 import * as z from "zod";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../core/routes.ts";
@@ -39,7 +40,10 @@ const UpstreamBody = z
       .string()
       .regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters")
       .optional()
-      .meta({ description: "Write-only. Needed at first; later absent keeps the one that is there" }),
+      .meta({
+        description:
+          "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
+      }),
     region: slug.nullable().optional(),
     timeouts: z
       .strictObject({
@@ -123,15 +127,23 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
+/** The credential that stays where none is given: for the host it was given for, and for no other. */
+function keptCredential(stored: UpstreamRow | undefined, baseUrl: string): string {
+  if (!stored) throw invalid("api_key", "`api_key` is required: this upstream has none yet.");
+  if (new URL(stored.baseUrl).origin !== new URL(baseUrl).origin) {
+    throw invalid("api_key", "`api_key` is required: `base_url` names another host than the stored key was given for.");
+  }
+  return stored.sealedApiKey;
+}
+
 export function addUpstreams(api: AdminSurface): void {
   api.add(put, async ({ work: desk, params, body }) => {
     const { upstream: id } = params;
     if (!slug.safeParse(id).success) throw invalid("upstream", "`upstream` must be letters, digits, `.`, `_` or `-`.");
     const sealed =
       body.api_key === undefined
-        ? (await findUpstream(desk.books, id))?.sealedApiKey
+        ? keptCredential(await findUpstream(desk.books, id), body.base_url)
         : await desk.secrets.seal(id, body.api_key);
-    if (sealed === undefined) throw invalid("api_key", "`api_key` is required: this upstream has none yet.");
     const row: UpstreamRow = {
       id,
       baseUrl: body.base_url,

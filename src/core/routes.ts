@@ -157,6 +157,9 @@ function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves,
   return priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn);
 }
 
+/** Unknown ids and somebody else's answer alike and after the same look-ups, so that ids cannot be probed. */
+const notYourInstance: Resolution = { ok: false, missing: true, refusal: { kind: "not_your_instance" } };
+
 function resolveInstance(
   routing: RoutingSnapshot,
   account: AccountId,
@@ -166,9 +169,8 @@ function resolveInstance(
   nowMs: number,
 ): Resolution {
   const instance = own(routing.instances, String(called.instanceId));
-  // Unknown and somebody else's answer alike, so that ids cannot be probed.
   if (!instance || instance.account !== account || instance.name !== called.name) {
-    return { ok: false, missing: !instance, refusal: { kind: "not_your_instance" } };
+    return notYourInstance;
   }
   if (!serves.instances) return wrongKind(model, "user inference instances");
   if (!serves.kinds.includes(instance.kind)) return wrongKind(model, instance.kind);
@@ -189,7 +191,7 @@ export function resolveCustomInstance(
 ): Resolution {
   const instance = /^[1-9]\d{0,14}$/.test(asked.id) ? own(routing.instances, asked.id) : undefined;
   if (!instance || instance.account !== account) {
-    return { ok: false, missing: !instance, refusal: { kind: "not_your_instance" } };
+    return notYourInstance;
   }
   const model = `${instance.name}:${instance.instanceId}`;
   if (instance.kind !== "custom" || instance.customApiPath === null) return wrongKind(model, instance.kind);

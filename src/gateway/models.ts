@@ -4,7 +4,7 @@
  */
 import type { ModelRow } from "../core/prices.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { allowsModel, callableModels } from "../core/routes.ts";
+import { allowsModel, callableModels, type RoutingSnapshot } from "../core/routes.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import { authenticate } from "./authenticate.ts";
 import { permit } from "./permit.ts";
@@ -19,18 +19,20 @@ export async function serveModels(request: Request, model: string | null, ports:
   const { caller } = authentication;
   const permission = await permit(caller, [], ports);
   if (!permission.ok) return no(permission.refusal);
+  const callable = (routing: RoutingSnapshot) =>
+    callableModels(routing, caller.account, ports.now()).filter((row) => allowsModel(permission.models, row.model));
+  const named = (rows: readonly ModelRow[]) => rows.find((row) => row.model === model);
   let rows: readonly ModelRow[];
   try {
-    const routing = model === null ? await ports.directory.routing() : await ports.directory.refresh(model);
-    rows = callableModels(routing, caller.account, ports.now());
+    rows = callable(await ports.directory.routing());
+    if (model !== null && !named(rows)) rows = callable(await ports.directory.refresh(caller.account));
   } catch (error) {
     ports.log({ event: "routing_failed", error: String(error) });
     return no({ kind: "admission_unavailable" });
   }
-  const allowed = rows.filter((row) => allowsModel(permission.models, row.model));
   const headers = callHeaders(callId, null, permission.rates);
-  if (model === null) return Response.json({ object: "list", data: allowed.map(present) }, { headers });
-  const row = allowed.find((candidate) => candidate.model === model);
+  if (model === null) return Response.json({ object: "list", data: rows.map(present) }, { headers });
+  const row = named(rows);
   return row ? Response.json(present(row), { headers }) : no({ kind: "model_not_found", model });
 }
 

@@ -57,8 +57,11 @@ export interface Directory {
   findCaller(number: AccountNumber, digest: KeyDigest): Promise<Caller | undefined>;
   /** The routing snapshot, at most 10 s old in this isolate. */
   routing(): Promise<RoutingSnapshot>;
-  /** Looks a name that the snapshot lacks up in the books (at most once a second per name) and gives what is known then. */
-  refresh(model: string): Promise<RoutingSnapshot>;
+  /**
+   * For a name that the snapshot lacks: asks the books for news, at most once a second for all names, and gives what is
+   * known then. `asker`: the account that called it, or what else asks.
+   */
+  refresh(asker: string): Promise<RoutingSnapshot>;
 }
 
 /** What is computed with `KEY_PEPPER`. */

@@ -26,7 +26,7 @@ export async function resolve(call: Call, caller: Caller, endpoint: Endpoint, po
     let routing = await ports.directory.routing();
     let resolution = over(routing);
     if (!resolution.ok && resolution.missing) {
-      routing = await ports.directory.refresh(call.instance?.id ?? call.model ?? "");
+      routing = await ports.directory.refresh(caller.account);
       resolution = over(routing);
     }
     return resolution.ok ? { ok: true, route: resolution.route, routing } : resolution;

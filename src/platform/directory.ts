@@ -45,7 +45,7 @@ export function openDirectory(parts: DirectoryParts, state: EdgeState): Director
   return {
     findCaller: (number, digest) => findCaller(parts, state.callers, number, digest),
     routing: () => routing(parts, state.routing),
-    refresh: (model) => refresh(parts, state.routing, model),
+    refresh: (asker) => refresh(parts, state.routing, asker),
     routingChanged: () => routingChanged(parts, state.routing),
     keyMade: (digest, record) => parts.waitUntil(writeRecord(parts, digest, record)),
     keysDropped: (digests) => parts.waitUntil(dropRecords(parts, state.callers, digests)),

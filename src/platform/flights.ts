@@ -12,7 +12,7 @@ export class Flights<T> {
   /** Runs the work, or gives what a run of the same name under way comes to. */
   async run(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
-    const shared = running && (await Promise.race([running.then((value) => ({ value })), lateness()]));
+    const shared = running && (await inTime(running));
     if (shared) return shared.value;
     const mine = work();
     this.#running.set(name, mine);
@@ -28,7 +28,13 @@ export class Flights<T> {
   }
 }
 
-const lateness = (): Promise<undefined> =>
-  new Promise((resolve) => {
-    setTimeout(resolve, LONGEST_WAIT_MS, undefined);
-  });
+/** Undefined where it takes too long. */
+async function inTime<T>(running: Promise<T>): Promise<{ readonly value: T } | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => late.resolve(undefined), LONGEST_WAIT_MS);
+  try {
+    return await Promise.race([running.then((value) => ({ value })), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

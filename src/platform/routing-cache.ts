@@ -4,8 +4,13 @@
  * The truth is D1; each of its changes raises a version there. KV carries the snapshot to isolates, which read it at most
  * every 10 s and never go back to a lower version than they have. Who changed something reads the books anew, uses
  * that at once, and publishes it: at most one KV write a second, and the writer goes on until what it wrote is
- * the version that D1 has, so two isolates writing at once cannot leave the older one standing. A name that the
- * snapshot lacks is settled by asking D1 for the version alone: higher than ours, and the snapshot is read anew.
+ * the version that D1 has, so two isolates writing at once cannot leave the older one standing.
+ *
+ * A name that the snapshot lacks is settled by asking D1 for the version alone: higher than ours, and the snapshot is
+ * read anew. One such look-up a second serves all names. A caller that comes in the same second waits for the next one, so
+ * that what was just made is never called unknown; all who wait share it. An account that asked in vain within the
+ * second, or has several calls waiting, is answered from what is known: a flood of made-up names neither reads D1 nor
+ * piles up, and delays nobody's news but that account's own.
  *
  * KV failing costs speed only. With D1 failing too, a snapshot stays in use for 90 s after it was last confirmed.
  */
@@ -22,11 +27,15 @@ export const ROUTING_FRESH_MS = 10_000;
 export const ROUTING_USABLE_MS = 20_000;
 /** With KV and D1 both failing. */
 export const ROUTING_LAST_RESORT_MS = 90_000;
-export const PROBE_INTERVAL_MS = 1_000;
+/** D1 is asked for the version at most this often, whatever names are missing. */
+export const LOOK_UP_INTERVAL_MS = 1_000;
 export const PUBLISH_INTERVAL_MS = 1_000;
 /** A `waitUntil` lives 30 s after the answer: a publisher older than this is taken for dead. */
 const PUBLISHER_LIFETIME_MS = 25_000;
-const MOST_PROBED_NAMES = 1_000;
+const LOOK_UP = "look-up";
+const MOST_ASKERS = 1_000;
+/** Calls of one account that wait at once; more are answered from what is known. */
+const MOST_WAITING = 16;
 
 export interface RoutingParts {
   readonly kv: KVNamespace;
@@ -43,9 +52,15 @@ export interface RoutingState {
   confirmedAtMs: number;
   /** Reads of KV and questions to D1 under way, so that a burst of calls makes one of each. */
   readonly reads: Flights<VersionedRouting>;
-  readonly probes: Flights<VersionedRouting>;
-  /** Names that D1 was asked about lately. */
-  readonly probed: RecentMap<string, true>;
+  readonly lookUps: Flights<VersionedRouting>;
+  /** Who asked for a name in vain within the last second. */
+  readonly vain: RecentMap<string, true>;
+  /** How many calls have begun to wait for the next look-up within the last second, by who asks. */
+  readonly waiting: RecentMap<string, number>;
+  /** Look-ups begun so far; when the last one began; what it failed with, if it did. */
+  lookUpsBegun: number;
+  lookedUpAtMs: number;
+  lookUpFailure: { readonly error: unknown } | undefined;
   publishedAtMs: number;
   publishingSinceMs: number;
   /** Grows with each wish to publish; the publisher goes on until it has seen the last one. */
@@ -56,8 +71,12 @@ export const newRoutingState = (): RoutingState => ({
   snapshot: { ...EMPTY_SNAPSHOT, version: 0 },
   confirmedAtMs: Number.NEGATIVE_INFINITY,
   reads: new Flights(),
-  probes: new Flights(),
-  probed: new RecentMap(MOST_PROBED_NAMES),
+  lookUps: new Flights(),
+  vain: new RecentMap(MOST_ASKERS),
+  waiting: new RecentMap(MOST_ASKERS),
+  lookUpsBegun: 0,
+  lookedUpAtMs: Number.NEGATIVE_INFINITY,
+  lookUpFailure: undefined,
   publishedAtMs: Number.NEGATIVE_INFINITY,
   publishingSinceMs: Number.NEGATIVE_INFINITY,
   wishes: 0,
@@ -101,17 +120,50 @@ function adopt(parts: RoutingParts, state: RoutingState, read: VersionedRouting)
 }
 
 /** For a name that the snapshot lacks. Rejects where D1 cannot say: an outage is not an unknown name. */
-export function refresh(parts: RoutingParts, state: RoutingState, name: string): Promise<VersionedRouting> {
-  if (state.probed.get(name, parts.now())) return Promise.resolve(state.snapshot);
-  return state.probes.run(name, () => probe(parts, state, name));
+export async function refresh(parts: RoutingParts, state: RoutingState, asker: string): Promise<VersionedRouting> {
+  const known = state.snapshot.version;
+  const lookUpNow = () => state.lookUps.run(LOOK_UP, () => lookUp(parts, state, asker));
+  if (state.lookUps.has(LOOK_UP)) {
+    await lookUpNow();
+    // It may have begun before this name was made, so only what is new settles it.
+    if (state.snapshot.version > known) return state.snapshot;
+  }
+  const begun = state.lookUpsBegun;
+  const waitMs = state.lookedUpAtMs + LOOK_UP_INTERVAL_MS - parts.now();
+  if (waitMs <= 0) return lookUpNow();
+  throwIfFailed(state);
+  const waiting = state.waiting.get(asker, parts.now()) ?? 0;
+  if (waiting >= MOST_WAITING || state.vain.get(asker, parts.now())) return state.snapshot;
+  // Never counted down: a call whose client left may end here without a word.
+  state.waiting.set(asker, waiting + 1, parts.now() + LOOK_UP_INTERVAL_MS);
+  await pause(Math.min(waitMs, LOOK_UP_INTERVAL_MS));
+  // Of all who waited the first asks; one that is under way is joined, one that is over was for everybody.
+  if (state.lookUpsBegun === begun || state.lookUps.has(LOOK_UP)) await lookUpNow();
+  throwIfFailed(state);
+  if (state.snapshot.version === known) state.vain.set(asker, true, parts.now() + LOOK_UP_INTERVAL_MS);
+  return state.snapshot;
 }
 
-async function probe(parts: RoutingParts, state: RoutingState, name: string): Promise<VersionedRouting> {
-  const askedAtMs = parts.now();
-  if ((await readRoutingVersion(parts.books)) > state.snapshot.version) {
-    adopt(parts, state, await readRouting(parts.books, parts.now()));
+function throwIfFailed({ lookUpFailure }: RoutingState): void {
+  if (lookUpFailure) throw lookUpFailure.error;
+}
+
+async function lookUp(parts: RoutingParts, state: RoutingState, asker: string): Promise<VersionedRouting> {
+  const known = state.snapshot.version;
+  state.lookUpsBegun += 1;
+  state.lookedUpAtMs = parts.now();
+  state.lookUpFailure = undefined;
+  state.vain.set(asker, true, state.lookedUpAtMs + LOOK_UP_INTERVAL_MS);
+  try {
+    if ((await readRoutingVersion(parts.books)) > state.snapshot.version) {
+      adopt(parts, state, await readRouting(parts.books, parts.now()));
+    }
+  } catch (error) {
+    state.lookUpFailure = { error };
+    throw error;
+  } finally {
+    if (state.lookUpFailure || state.snapshot.version > known) state.vain.delete(asker);
   }
-  state.probed.set(name, true, askedAtMs + PROBE_INTERVAL_MS);
   return state.snapshot;
 }
 

@@ -57,12 +57,22 @@ describe("upstreams", () => {
     await done("PUT", "/upstreams/kept", { base_url: "https://one.example", api_key: CREDENTIAL });
     const sealed = () => env.BOOKS.prepare("select sealed_api_key as s from upstreams where id = 'kept'").first("s");
     const before = await sealed();
-    expect(await done("PUT", "/upstreams/kept", { base_url: "https://two.example" })).toMatchObject({
-      base_url: "https://two.example",
+    expect(await done("PUT", "/upstreams/kept", { base_url: "https://ONE.example:443/other/v1/" })).toMatchObject({
+      base_url: "https://one.example/other",
     });
     expect(await sealed()).toBe(before);
     expect(await call("PUT", "/upstreams/none", { base_url: "https://one.example" })).toMatchObject(bad("api_key"));
   });
+
+  it.each(["https://two.example", "http://one.example", "https://one.example:8443", "https://one.example.evil.test"])(
+    "a stored credential does not go to another origin: a PUT of %s without one is refused and changes nothing",
+    async (base_url) => {
+      await done("PUT", "/upstreams/moved", { base_url: "https://one.example", api_key: CREDENTIAL });
+      expect(await call("PUT", "/upstreams/moved", { base_url })).toMatchObject(bad("api_key"));
+      expect((await call("GET", "/upstreams/moved")).body.base_url).toBe("https://one.example");
+      expect(await done("PUT", "/upstreams/moved", { base_url, api_key: "new" })).toMatchObject({ base_url });
+    },
+  );
 
   it.each([
     [{ base_url: "ftp://x.example" }, "base_url"],
@@ -312,9 +322,9 @@ describe("the edge", () => {
     );
     expect((await directory.routing()).aliases).toEqual({});
     await done("PUT", "/models/brand-new", { ...CHAT, upstream: "main" });
-    expect((await directory.refresh("brand-new")).models).toHaveProperty("brand-new");
+    expect((await directory.refresh("acme")).models).toHaveProperty("brand-new");
     await done("PUT", "/aliases/brand-new-alias", { targets: [target("brand-new")] });
-    expect((await directory.refresh("brand-new-alias")).aliases).toHaveProperty([" brand-new-alias"]);
+    expect((await directory.refresh("acme")).aliases).toHaveProperty([" brand-new-alias"]);
     await waitOnExecutionContext(context);
   });
 });

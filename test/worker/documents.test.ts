@@ -1,5 +1,6 @@
+import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 
 interface Document {
@@ -27,6 +28,23 @@ describe("the OpenAPI documents", () => {
       .routes.filter(({ method, path }) => method !== "ALL" && path !== "/openapi.json")
       .map(({ method, path }) => nameless(method, path));
     expect([...new Set(documented)].sort()).toEqual([...new Set(served)].sort());
+  });
+
+  it("are made once, whoever asks and however often", async () => {
+    const stringify = vi.spyOn(JSON, "stringify");
+    const made = () => stringify.mock.calls.filter(([value]) => (value as { openapi?: unknown })?.openapi).length;
+    const app = createApp();
+    const headers = { authorization: `Bearer ${env.ADMIN_TOKEN}` };
+    for (const path of ["/openapi.json", "/admin/openapi.json"]) {
+      const context = createExecutionContext();
+      const ask = async () => (await app.request(path, { headers }, env, context)).text();
+      const before = made();
+      const first = await ask();
+      expect(JSON.parse(first).openapi).toBe("3.1.0");
+      for (let again = 0; again < 3; again++) expect(await ask()).toBe(first);
+      expect(made() - before).toBe(1);
+      await waitOnExecutionContext(context);
+    }
   });
 
   it("tell nobody but the operator about the operator's API", async () => {
