@@ -1,7 +1,7 @@
 /**
  * One call, top to bottom:
  *
- *     authenticate -> parse -> resolve -> admit -> forward -> relay -> settle
+ *     authenticate -> prepare (parse, resolve) -> admit -> forward -> relay -> settle
  *
  * The only place where a hold is ended. Each step answers a value or a refusal; a refusal becomes a response at once.
  */
@@ -16,17 +16,15 @@ import { authenticate } from "./authenticate.ts";
 import { BodyPlace } from "./body-gate.ts";
 import { logRefused } from "./call-log.ts";
 import { type Forwarded, forward } from "./forward.ts";
-import { admitOnce, identify } from "./idempotency.ts";
+import { admitOnce } from "./idempotency.ts";
 import { Lifetime } from "./lifetime.ts";
-import { listen } from "./listen.ts";
 import { own } from "./own.ts";
-import { parse } from "./parse.ts";
 import { BytesPassage, EventPassage } from "./passage.ts";
 import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
+import { prepare } from "./prepare.ts";
 import { relay } from "./relay.ts";
 import { replay } from "./replay.ts";
-import { resolve } from "./resolve.ts";
 import { serveFree } from "./serve-free.ts";
 import { failureOf, release, settle } from "./settle.ts";
 import { isQuestion, serveVideo } from "./video.ts";
@@ -67,32 +65,22 @@ async function serveHeld(
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
 
-  const parsed = await parse(request, endpoint, params, place.of(caller.account));
-  if (!parsed.ok) return no(parsed.refusal);
-  const { call } = parsed;
+  const prepared = await prepare(request, endpoint, params, caller, place, ports);
+  // Authority first: only the object knows whether the key is live, and a dead one is told nothing else.
+  if (!prepared.ok) return no(await refusalTo(caller, prepared.refusal, ports));
+  const { call, routed } = prepared;
   if (isQuestion(endpoint.manner)) {
-    return serveVideo({ call, endpoint, caller, callId, startedAtMs }, request.signal, no, ports);
+    return serveVideo({ call, endpoint, caller, callId, startedAtMs, routed }, request.signal, no, ports);
   }
-  if (endpoint.free) return serveFree({ call, endpoint, caller, callId }, request.signal, ports);
-
-  const heard = await listen(call, ports);
-  if (!heard.ok) return no(heard.refusal);
-
-  const resolved = await resolve(call, caller, endpoint, ports);
-  // A revoked key, which this isolate may still know, is not told which models there are.
-  if (!resolved.ok) return no(await refusalTo(caller, resolved.refusal, ports));
-  const { route, routing } = resolved;
-
-  const identified = await identify(request.headers, endpoint, call, caller, ports);
-  if (!identified.ok) return no(identified.refusal);
-  const { idempotency } = identified;
+  if (!routed) return serveFree({ call, endpoint, caller, callId }, request.signal, ports);
+  const { route, routing, recordingMs, idempotency } = routed;
 
   const asking = { call, endpoint, caller, callId, startedAtMs, route, routing, idempotency };
   const estimated = await estimate(asking, request.signal, ports);
   if (!estimated.ok && estimated.earlier) return replay(asking, estimated.earlier, routing, request.signal, ports);
   if (!estimated.ok) return no(estimated.refusal, estimated.rates);
 
-  const measured = measure(call, route, { recordingMs: heard.recordingMs, estimate: estimated.estimate });
+  const measured = measure(call, route, { recordingMs, estimate: estimated.estimate });
   const applicant = { ...asking, measured };
   const admission = await admitOnce(applicant, request.signal, ports);
   if (!admission.ok && admission.earlier) return replay(applicant, admission.earlier, routing, request.signal, ports);

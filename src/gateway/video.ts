@@ -11,7 +11,7 @@ import { priceList } from "../core/video/rates.ts";
 import { callHeaders } from "./answer.ts";
 import { ask } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
-import { resolve } from "./resolve.ts";
+import type { Routed } from "./prepare.ts";
 import { askQuote, type Enquirer, inquire } from "./video-estimate.ts";
 
 export interface VideoQuestion {
@@ -20,6 +20,8 @@ export interface VideoQuestion {
   readonly caller: Caller;
   readonly callId: CallId;
   readonly startedAtMs: number;
+  /** Null for a poll. */
+  readonly routed: Routed | null;
 }
 type Refuse = (refusal: Refusal, rates?: Rates) => Response;
 
@@ -33,11 +35,9 @@ export async function serveVideo(
   no: Refuse,
   ports: Ports,
 ): Promise<Response> {
-  const { call, caller, endpoint } = question;
-  if (endpoint.manner === "poll") return servePoll(question, no, ports);
-  const resolved = await resolve(call, caller, endpoint, ports);
-  if (!resolved.ok) return no(resolved.refusal);
-  const from = { ...question, ...resolved };
+  const { endpoint, routed } = question;
+  if (!routed) return servePoll(question, no, ports);
+  const from = { ...question, ...routed };
   return endpoint.manner === "quote" ? serveQuote(from, client, no, ports) : servePrices(from, no, ports);
 }
 
