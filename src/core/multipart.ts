@@ -1,118 +1,105 @@
 /**
  * multipart/form-data, taken apart in place: each part is a view of the body's bytes, so that an upload stands in memory
- * once. Limits stand on everything; what does not fit them is refused with words that say why.
+ * once.
+ *
+ * It is read by the grammar and by nothing else: where readers are known to differ (a delimiter after a bare line feed,
+ * two names, text around the form) it is refused with words that say why. What is read goes upstream written anew
+ * (multipart/form-writer.ts), so that a form which this reader alone reads its way is still one form for everybody.
  */
+import { otherThan, parseHeaderValue } from "./multipart/header-grammar.ts";
+import { indexOfBytes, lineFinder, startsWith } from "./multipart/line-search.ts";
+import { parsePartHeaders } from "./multipart/part-headers.ts";
+
 const MAX_PARTS = 64;
 const MAX_PART_HEADER_BYTES = 8 * 1024;
 
-/** One part. `raw` is all of it between the delimiters: headers, blank line, content. */
+/** One part. */
 export interface FormPart {
   readonly name: string;
-  /** Undefined for a text field. */
+  /** As the client wrote it; undefined for a text field. */
   readonly fileName: string | undefined;
+  /** `type/subtype`, without parameters. */
   readonly contentType: string | undefined;
   readonly content: Uint8Array;
-  readonly raw: Uint8Array;
 }
 
-export type ParsedForm = { ok: true; boundary: string; parts: readonly FormPart[] } | { ok: false; message: string };
+export type ParsedForm = { ok: true; parts: readonly FormPart[] } | { ok: false; message: string };
 
 const encoder = new TextEncoder();
-const utf8 = new TextDecoder("utf-8", { fatal: true });
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const DASHES = encoder.encode("--");
+const CRLF = encoder.encode("\r\n");
+const BLANK_LINE = encoder.encode("\r\n\r\n");
 
 const refused = (message: string): ParsedForm => ({ ok: false, message });
 
-/** The boundary that a content type names, as RFC 2046 allows it; undefined where there is none. */
-export function boundaryOf(contentType: string | null): string | undefined {
-  const match = /;\s*boundary=(?:"([^"]{1,70})"|([\w'()+,./:=?-]{1,70}))\s*(?:;|$)/i.exec(contentType ?? "");
-  return match?.[1] ?? match?.[2];
+/** RFC 2046, section 5.1.1, without the space, which some readers cut off. */
+const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
+const NO_BOUNDARY =
+  "The Content-Type needs a boundary of 1 to 70 letters, digits or other characters that RFC 2046 allows.";
+
+export type FoundBoundary = { ok: true; boundary: string } | { ok: false; message: string };
+
+/** The boundary that a form's content type names. */
+export function boundaryOf(contentType: string): FoundBoundary {
+  const value = parseHeaderValue(contentType, "The Content-Type");
+  if (typeof value === "string") return { ok: false, message: value };
+  const unknown = otherThan(value, ["boundary", "charset"]);
+  if (unknown !== undefined) return { ok: false, message: `The Content-Type has the parameter \`${unknown}\`.` };
+  const charset = value.parameters.get("charset") ?? "utf-8";
+  if (!/^(utf-?8|us-ascii)$/i.test(charset)) return { ok: false, message: "The form must be in UTF-8." };
+  const boundary = value.parameters.get("boundary") ?? "";
+  return BOUNDARY.test(boundary) ? { ok: true, boundary } : { ok: false, message: NO_BOUNDARY };
 }
 
 /** Takes a body apart at its boundary. */
 export function parseForm(body: Uint8Array, boundary: string): ParsedForm {
-  const delimiter = encoder.encode(`\r\n--${boundary}`);
-  const first = delimiter.subarray(2);
-  const search = finder(delimiter);
-  let at = startsWith(body, 0, first) ? first.length : afterPreamble(search(body, 0), delimiter);
-  if (at === -1) return refused("The multipart body does not begin with its boundary.");
+  const delimiter = encoder.encode(`--${boundary}`);
+  const find = lineFinder(delimiter);
+  const first = startsWith(body, 0, CRLF) ? CRLF.length : 0;
+  if (!startsWith(body, first, delimiter)) return refused("The multipart body does not begin with its boundary.");
   const parts: FormPart[] = [];
-  for (;;) {
-    if (startsWith(body, at, DASHES)) return { ok: true, boundary, parts };
+  for (let at = first + delimiter.length; ; ) {
+    if (startsWith(body, at, DASHES)) return ended(body, at + DASHES.length, parts);
     if (!startsWith(body, at, CRLF)) return refused("The multipart body has a malformed boundary line.");
-    const end = search(body, at + 2);
-    if (end === -1) return refused("The multipart body is cut off: its last boundary is missing.");
+    const start = at + CRLF.length;
+    const next = find(body, start + CRLF.length);
+    if (next === -1) return refused("The multipart body is cut off: its last boundary is missing.");
+    const end = next - CRLF.length;
+    if (!startsWith(body, end, CRLF)) return refused("The multipart body has a boundary after a bare line end.");
     if (parts.length === MAX_PARTS) return refused(`The multipart body has more than ${MAX_PARTS} parts.`);
-    const part = parsePart(body.subarray(at + 2, end));
+    const part = parsePart(body.subarray(start, end));
     if (typeof part === "string") return refused(part);
     parts.push(part);
-    at = end + delimiter.length;
+    at = next + delimiter.length;
   }
 }
 
-const DASHES = encoder.encode("--");
-const CRLF = encoder.encode("\r\n");
-const BLANK_LINE = encoder.encode("\r\n\r\n");
-const findBlankLine = finder(BLANK_LINE);
-
-const afterPreamble = (found: number, delimiter: Uint8Array): number => (found === -1 ? -1 : found + delimiter.length);
+function ended(body: Uint8Array, at: number, parts: readonly FormPart[]): ParsedForm {
+  const isEnd = at === body.length || (startsWith(body, at, CRLF) && at + CRLF.length === body.length);
+  return isEnd ? { ok: true, parts } : refused("The multipart body goes on after its last boundary.");
+}
 
 function parsePart(raw: Uint8Array): FormPart | string {
-  const headerEnd = findBlankLine(raw.subarray(0, MAX_PART_HEADER_BYTES), 0);
+  const headerEnd = indexOfBytes(raw.subarray(0, MAX_PART_HEADER_BYTES), BLANK_LINE, 0);
   if (headerEnd === -1) return "A part of the multipart body has no end of its headers.";
-  let headers: string;
+  const text = decode(raw.subarray(0, headerEnd));
+  if (text === undefined) return "A part of the multipart body has headers that are not UTF-8.";
+  const headers = parsePartHeaders(text);
+  if (typeof headers === "string") return headers;
+  const content = raw.subarray(headerEnd + BLANK_LINE.length);
+  const { name, fileName, contentType, mustBeAscii, length = content.length } = headers;
+  if (length !== content.length) return "A part of the multipart body is not as long as it says.";
+  if (mustBeAscii && content.some((byte) => byte > 0x7f)) return `The field \`${name}\` is not in UTF-8.`;
+  return { name, fileName, contentType, content };
+}
+
+/** A text field's value; undefined where it is not UTF-8. A byte order mark is a part of it. */
+export const textOf = (part: FormPart): string | undefined => decode(part.content);
+
+function decode(bytes: Uint8Array): string | undefined {
   try {
-    headers = utf8.decode(raw.subarray(0, headerEnd));
-  } catch {
-    return "A part of the multipart body has headers that are not UTF-8.";
-  }
-  const lines = headers.split("\r\n");
-  const disposition = headerOf(lines, "content-disposition");
-  const name = disposition && parameterOf(disposition, "name");
-  if (!disposition || !/^form-data\s*(;|$)/i.test(disposition) || name === undefined) {
-    return "Each part of the multipart body needs a `Content-Disposition: form-data` with a name.";
-  }
-  return {
-    name,
-    fileName: parameterOf(disposition, "filename"),
-    contentType: headerOf(lines, "content-type"),
-    content: raw.subarray(headerEnd + BLANK_LINE.length),
-    raw,
-  };
-}
-
-function headerOf(lines: readonly string[], name: string): string | undefined {
-  const line = lines.find((candidate) => candidate.toLowerCase().startsWith(`${name}:`));
-  return line?.slice(name.length + 1).trim();
-}
-
-function parameterOf(header: string, name: string): string | undefined {
-  const match = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]+))`, "i").exec(header);
-  return match?.[1]?.replace(/\\(.)/g, "$1") ?? match?.[2];
-}
-
-function startsWith(bytes: Uint8Array, at: number, prefix: Uint8Array): boolean {
-  return prefix.every((byte, index) => bytes[at + index] === byte);
-}
-
-/** Boyer-Moore-Horspool: an upload is megabytes long, and this looks at a fraction of its bytes. */
-function finder(needle: Uint8Array): (haystack: Uint8Array, from: number) => number {
-  const last = needle.length - 1;
-  const skip = new Uint32Array(256).fill(needle.length);
-  for (let index = 0; index < last; index++) skip[needle[index] as number] = last - index;
-  return (haystack, from) => {
-    for (let at = from; at + last < haystack.length; at += skip[haystack[at + last] as number] as number) {
-      let index = last;
-      while (index >= 0 && haystack[at + index] === needle[index]) index--;
-      if (index < 0) return at;
-    }
-    return -1;
-  };
-}
-
-/** A text field's value; undefined where it is not UTF-8. */
-export function textOf(part: FormPart): string | undefined {
-  try {
-    return utf8.decode(part.content);
+    return utf8.decode(bytes);
   } catch {
     return undefined;
   }

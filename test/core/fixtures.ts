@@ -1,9 +1,12 @@
 /** A smallest valid call of each row of the endpoint table. */
 import type { RawBody } from "../../src/core/endpoints/body.ts";
 import type { RawCall } from "../../src/core/endpoints/endpoint.ts";
+import { freshBoundary } from "../../src/core/multipart/form-writer.ts";
 import { parseForm } from "../../src/core/multipart.ts";
 
 export const BOUNDARY = "fixture-boundary";
+/** Under which forms go upstream. */
+export const FRESH_BOUNDARY = freshBoundary(new Uint8Array(16).fill(0xf0));
 
 /** A multipart body; a value with a file name is a file. */
 export function formBytes(
@@ -22,7 +25,7 @@ export function formBytes(
 export function formBody(...fields: Parameters<typeof formBytes>[0]): RawBody {
   const parsed = parseForm(formBytes(fields), BOUNDARY);
   if (!parsed.ok) throw new Error(parsed.message);
-  return { kind: "form", boundary: BOUNDARY, parts: parsed.parts };
+  return { kind: "form", boundary: FRESH_BOUNDARY, parts: parsed.parts };
 }
 
 const json = (value: unknown): RawBody => ({ kind: "json", value });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { imageEdits } from "../../src/core/endpoints/images.ts";
 import { joinPieces } from "../../src/core/endpoints/payload.ts";
 import { boundaryOf, parseForm } from "../../src/core/multipart.ts";
-import { BOUNDARY, formBytes } from "./fixtures.ts";
+import { BOUNDARY, FRESH_BOUNDARY, formBytes } from "./fixtures.ts";
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const parse = (bytes: Uint8Array) => parseForm(bytes, BOUNDARY);
@@ -63,11 +63,48 @@ describe("taking a form apart", () => {
   });
 
   it("reads the boundary as content types write it", () => {
-    expect(boundaryOf("multipart/form-data; boundary=abc")).toBe("abc");
-    expect(boundaryOf('multipart/form-data; charset=utf-8; boundary="a b"; x=y')).toBe("a b");
-    expect(boundaryOf("multipart/form-data")).toBeUndefined();
-    expect(boundaryOf(`multipart/form-data; boundary=${"a".repeat(71)}`)).toBeUndefined();
-    expect(boundaryOf(null)).toBeUndefined();
+    const found = (contentType: string) => {
+      const boundary = boundaryOf(contentType);
+      return boundary.ok ? boundary.boundary : undefined;
+    };
+    expect(found("multipart/form-data; boundary=abc")).toBe("abc");
+    expect(found('Multipart/Form-Data;Boundary="a=b:c"')).toBe("a=b:c");
+    expect(found('multipart/form-data; charset=UTF-8; boundary="ab"')).toBe("ab");
+    expect(found(`multipart/form-data; boundary=${"a".repeat(70)}`)).toBe("a".repeat(70));
+  });
+
+  it.each([
+    ["none", "multipart/form-data"],
+    ["an empty one", 'multipart/form-data; boundary=""'],
+    ["a long one", `multipart/form-data; boundary=${"a".repeat(71)}`],
+    ["two", "multipart/form-data; boundary=a; boundary=b"],
+    ["two in another case", "multipart/form-data; boundary=a; BOUNDARY=b"],
+    ["two headers in one", "multipart/form-data; boundary=a, multipart/form-data; boundary=b"],
+    ["one with a space in it", 'multipart/form-data; boundary="a b"'],
+    ["one with a backslash", 'multipart/form-data; boundary="a\\b"'],
+    ["one with a quote", 'multipart/form-data; boundary="a\\"b"'],
+    ["one with a line end", 'multipart/form-data; boundary="a\r\nb"'],
+    ["one that is no token", "multipart/form-data; boundary=a=b"],
+    ["spaces around =", "multipart/form-data; boundary = a"],
+    ["boundary*", "multipart/form-data; boundary*=utf-8''a"],
+    ["an unknown parameter", "multipart/form-data; boundary=a; x=y"],
+    ["another charset", "multipart/form-data; boundary=a; charset=utf-16"],
+    ["nothing", ""],
+  ])("refuses a boundary: %s", (_, contentType) => {
+    expect(boundaryOf(contentType)).toEqual({ ok: false, message: expect.any(String) });
+  });
+
+  it("is not slowed by a body that is nearly all boundary", () => {
+    const boundary = "a".repeat(70);
+    const head = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n`;
+    for (const filler of ["a", `\n--${"a".repeat(69)}`, "\n", "--"]) {
+      const content = filler.repeat(Math.floor((8 * 1024 * 1024) / filler.length));
+      const started = performance.now();
+      const form = parseForm(Buffer.from(`${head}${content}\r\n--${boundary}--`), boundary);
+      expect(form.ok && form.parts[0]?.content.length).toBe(content.length);
+      // Compared at each byte again, the first of these takes seconds.
+      expect(performance.now() - started).toBeLessThan(1_000);
+    }
   });
 });
 
@@ -83,7 +120,7 @@ describe("a form on its way upstream", () => {
     return imageEdits.parse({
       askedPath: "",
       params: {},
-      body: { kind: "form", boundary: BOUNDARY, parts: form.parts },
+      body: { kind: "form", boundary: FRESH_BOUNDARY, parts: form.parts },
     });
   };
   const IMAGE = ["image", new Uint8Array([0, 13, 10, 45, 45, 255]), "../a.png"] as const;
@@ -96,13 +133,13 @@ describe("a form on its way upstream", () => {
     (_, fields) => {
       const parsed = edit(...fields);
       if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
-      const sent = parse(joinPieces(parsed.call.payload.encode({ model: "target" }) ?? []));
+      const sent = parseForm(joinPieces(parsed.call.payload.encode({ model: "target" }) ?? []), FRESH_BOUNDARY);
       if (!sent.ok) throw new Error(sent.message);
       const fieldsSent = Object.fromEntries(sent.parts.map(({ name, content }) => [name, [...content]]));
       expect(text(new Uint8Array(fieldsSent.model ?? []))).toBe("target");
       expect(fieldsSent.image).toEqual([...IMAGE[1]]);
       expect(sent.parts.map(({ name }) => name).sort()).toEqual(["extra", "image", "model", "prompt"]);
-      expect(parsed.call.payload.contentType).toBe(`multipart/form-data; boundary=${BOUNDARY}`);
+      expect(parsed.call.payload.contentType).toBe(`multipart/form-data; boundary=${FRESH_BOUNDARY}`);
     },
   );
 

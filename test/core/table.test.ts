@@ -4,7 +4,7 @@ import type { RawBody } from "../../src/core/endpoints/body.ts";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";
 import { dearestOf, type ModelRow, type UnitPrices } from "../../src/core/prices.ts";
 import { UNIT_NAMES } from "../../src/core/usage.ts";
-import { FIXTURES } from "./fixtures.ts";
+import { FIXTURES, FRESH_BOUNDARY } from "./fixtures.ts";
 
 const README = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 const DEAR: UnitPrices = Object.fromEntries(UNIT_NAMES.map((unit) => [unit, 1_000_000_000]));
@@ -19,7 +19,7 @@ const ROW: ModelRow = {
 };
 const EMPTY: Record<RawBody["kind"], RawBody> = {
   json: { kind: "json", value: {} },
-  form: { kind: "form", boundary: "b", parts: [] },
+  form: { kind: "form", boundary: FRESH_BOUNDARY, parts: [] },
   any: { kind: "any", contentType: null, bytes: new Uint8Array() },
   none: { kind: "none" },
 };

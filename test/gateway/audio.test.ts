@@ -6,6 +6,7 @@ import { speech } from "../../src/core/endpoints/speech.ts";
 import { transcription } from "../../src/core/endpoints/transcription.ts";
 import { textLocalEdit, voiceClone } from "../../src/core/endpoints/voice.ts";
 import { recordingLengthMs } from "../../src/core/meters/audio-recording.ts";
+import { parseForm } from "../../src/core/multipart.ts";
 import type { ModelKind } from "../../src/core/prices.ts";
 import { aliasKey } from "../../src/core/routes.ts";
 import { serve } from "../../src/gateway/serve.ts";
@@ -180,13 +181,24 @@ describe("voice endpoints", () => {
       script: () => audio(wav({ ms: 3_000 })),
     });
     expect(response.status).toBe(200);
-    const body = Buffer.concat(sent[0]?.request.body ?? []);
-    const rest = Buffer.from(formBytes(clone.slice(0, 3)));
-    expect(body.includes(rest.subarray(0, rest.indexOf(`--${BOUNDARY}--`)))).toBe(true);
-    expect(body.toString("latin1")).toContain('name="model"\r\n\r\nfirst\r\n');
-    expect(sent[0]?.request.contentType).toBe(`multipart/form-data; boundary=${BOUNDARY}`);
+    const { contentType, body } = sent[0]?.request ?? {};
+    const boundary = /^multipart\/form-data; boundary=(form-[0-9a-f]{32})$/.exec(contentType ?? "")?.[1] ?? "";
+    const form = parseForm(Buffer.concat(body ?? []), boundary);
+    const parts = form.ok ? form.parts.map(({ name, content }) => [name, Buffer.from(content)]) : [];
+    const kept = clone.slice(0, 3).map(([name, value]) => [name, Buffer.from(value)]);
+    expect(parts).toEqual([["model", Buffer.from("first")], ...kept]);
     expect(admitted[0]?.bound).toEqual({ fixed: { audio_seconds: 25_000 } });
     expect(settled[0]?.reading).toEqual({ source: "exact", usage: { audio_seconds: 3_000 } });
+  });
+
+  it("go upstream under a boundary of their own each time", async () => {
+    const types = [];
+    for (let count = 0; count < 2; count++) {
+      const { sent } = await call(voiceClone, clone, { script: () => audio(wav({ ms: 10 })) });
+      types.push(sent[0]?.request.contentType);
+    }
+    expect(new Set(types).size).toBe(2);
+    expect(types.join()).not.toContain(BOUNDARY);
   });
 
   it("an edit is held for by its source's true length; a source that is no audio is 400", async () => {

@@ -2,6 +2,7 @@
  * Kinds of request bodies, as values for the table: how a body is judged, and what of it goes upstream.
  */
 import type * as z from "zod";
+import { type FormBoundary, isPlainName, type PlainPart, plainFileName, plainType } from "../multipart/form-writer.ts";
 import { type FormPart, textOf } from "../multipart.ts";
 import type { Refusal } from "../refusal.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
@@ -10,25 +11,34 @@ import { findRefused, isRefusedName } from "./refused.ts";
 /** A body that was read within its limit, by its kind. */
 export type RawBody =
   | { readonly kind: "json"; readonly value: unknown }
-  | { readonly kind: "form"; readonly boundary: string; readonly parts: readonly FormPart[] }
+  /** `boundary`: the one under which the form goes upstream. */
+  | { readonly kind: "form"; readonly boundary: FormBoundary; readonly parts: readonly FormPart[] }
   | { readonly kind: "any"; readonly contentType: string | null; readonly bytes: Uint8Array }
   | { readonly kind: "none" };
 export type BodyKind = RawBody["kind"];
 
 const encoder = new TextEncoder();
 
-/** What tells one body from another: not the boundary of a form, which is new each time the same form is sent. */
+/**
+ * What tells one body from another, piece by piece. Of a form it is what goes upstream of it: not its boundary, which is
+ * new each time the same form is sent.
+ */
 export function identityOf(raw: RawBody): readonly Uint8Array<ArrayBuffer>[] {
   switch (raw.kind) {
     case "json":
       return [encoder.encode(JSON.stringify(raw.value))];
     case "form":
-      return raw.parts.map((part) => part.raw as Uint8Array<ArrayBuffer>);
+      return raw.parts.flatMap((part) => [identityOfHead(part), part.content as Uint8Array<ArrayBuffer>]);
     case "any":
       return [encoder.encode(raw.contentType ?? ""), raw.bytes as Uint8Array<ArrayBuffer>];
     case "none":
       return [];
   }
+}
+
+function identityOfHead({ name, fileName, contentType }: FormPart): Uint8Array<ArrayBuffer> {
+  const file = fileName === undefined ? [] : [plainFileName(fileName), plainType(contentType)];
+  return encoder.encode(JSON.stringify([name, ...file]));
 }
 
 export type ParsedBody<Body> = { ok: true; body: Body; payload: Payload } | { ok: false; refusal: Refusal };
@@ -94,29 +104,41 @@ export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Bod
     parse(raw, { taken }) {
       if (raw.kind !== "form") return refuse("The request body must be multipart/form-data.", null);
       const fields: Record<string, string | FormFile> = {};
+      const kept: PlainPart[] = [];
       for (const part of raw.parts) {
-        const problem = addField(fields, part);
-        if (problem) return problem;
+        const added = addField(fields, part);
+        if (!added.ok) return added;
+        if (!taken.includes(part.name)) kept.push(added.part);
       }
       const checked = schema.safeParse(fields);
       if (!checked.success) return refuseIssue(checked.error);
-      const kept = raw.parts.filter((part) => !taken.includes(part.name));
       return { ok: true, body: checked.data, payload: formPayload(raw.boundary, kept) };
     },
   };
 }
 
-function addField(fields: Record<string, string | FormFile>, part: FormPart): ParsedBody<never> | undefined {
+type AddedField = { ok: true; part: PlainPart } | { ok: false; refusal: Refusal };
+
+function addField(fields: Record<string, string | FormFile>, part: FormPart): AddedField {
   const { name, fileName, contentType, content } = part;
   const why = isRefusedName(name);
   if (why) return refuse(`\`${name}\` is not accepted: ${why}.`, name);
+  if (!isPlainName(name)) {
+    return refuse("A field's name has 1 to 100 letters, digits and `_-.:[]`, and is not `_charset_`.", name);
+  }
   if (Object.hasOwn(fields, name) && !name.endsWith("[]"))
     return refuse(`The field \`${name}\` stands twice; send it once.`, name);
   const value = fileName === undefined ? textOf(part) : { fileName, contentType, bytes: content };
   if (value === undefined) return refuse(`The field \`${name}\` is not valid UTF-8.`, name);
+  if (typeof value === "string" && value.startsWith(BYTE_ORDER_MARK)) {
+    return refuse(`The field \`${name}\` begins with a byte order mark; send it without.`, name);
+  }
   fields[name] = value;
-  return undefined;
+  return { ok: true, part: { ...part, name } };
 }
+
+/** Some readers drop it and others do not. */
+const BYTE_ORDER_MARK = "\uFEFF";
 
 /** Any bytes, passed on as they are. */
 export const anything: BodyRule<Uint8Array> = {

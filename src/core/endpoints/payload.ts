@@ -3,7 +3,14 @@
  * target's model, the cap that was admitted, pseudonyms) is set for each try, so that a megabyte of prompt or upload is
  * not written again for each target.
  */
-import type { FormPart } from "../multipart.ts";
+import {
+  type FormBoundary,
+  formType,
+  headersOf,
+  type PlainName,
+  type PlainPart,
+  writeForm,
+} from "../multipart/form-writer.ts";
 
 /** Fields set for a try; they stand in no other place of the body. */
 export type SetFields = Readonly<Record<string, string | number>>;
@@ -38,24 +45,29 @@ export function jsonPayload(rest: Record<string, unknown>, skippedBytes: number)
   };
 }
 
-/** A form whose parts pass as they came, but for the text fields that are set. */
-export function formPayload(boundary: string, parts: readonly FormPart[]): Payload {
-  const delimiter = encoder.encode(`--${boundary}\r\n`);
-  const newline = encoder.encode("\r\n");
-  const end = encoder.encode(`--${boundary}--\r\n`);
-  const textBytes = parts.reduce((sum, part) => sum + (part.fileName === undefined ? part.raw.length : 0), 0);
+/** A form written anew: the fields that are set, and then the other parts. */
+export function formPayload(boundary: FormBoundary, parts: readonly PlainPart[]): Payload {
+  const textBytes = parts.reduce((sum, part) => sum + (part.fileName === undefined ? textPartBytes(part) : 0), 0);
   return {
-    contentType: `multipart/form-data; boundary=${quoted(boundary)}`,
+    contentType: formType(boundary),
     countedBytes: textBytes + SET_FIELDS_BYTES,
     encode(fields) {
-      const set = Object.entries(fields).map(([name, value]) =>
-        encoder.encode(`Content-Disposition: form-data; name="${name}"\r\n\r\n${value}`),
-      );
-      const kept = parts.filter((part) => !Object.hasOwn(fields, part.name)).map((part) => ownBuffer(part.raw));
-      return [...[...set, ...kept].flatMap((raw) => [delimiter, raw, newline]), end];
+      const set = Object.entries(fields).map(([name, value]) => setPart(name, String(value)));
+      const kept = parts.filter((part) => !Object.hasOwn(fields, part.name));
+      return writeForm(boundary, [...set, ...kept]);
     },
   };
 }
+
+const textPartBytes = (part: PlainPart): number => headersOf(part).length + part.content.length;
+
+/** The names of fields that are set come from the table of endpoints. */
+const setPart = (name: string, value: string): PlainPart => ({
+  name: name as PlainName,
+  fileName: undefined,
+  contentType: undefined,
+  content: encoder.encode(value),
+});
 
 /** Bytes that pass verbatim. */
 export function verbatimPayload(contentType: string | null, bytes: Uint8Array): Payload {
@@ -64,8 +76,6 @@ export function verbatimPayload(contentType: string | null, bytes: Uint8Array): 
 
 /** Request bodies are read into memory of their own, never into shared memory. */
 const ownBuffer = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Array<ArrayBuffer>;
-
-const quoted = (boundary: string): string => (/^[\w-]+$/.test(boundary) ? boundary : `"${boundary}"`);
 
 /** All pieces as one. */
 export function joinPieces(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
