@@ -172,6 +172,8 @@ describe("a form on its way upstream", () => {
       "image",
     ],
     ["a model that is a file", [["model", "a", "a.txt"], IMAGE, ["prompt", "x"]], "model"],
+    ["a user that is a file", [["model", "a"], ["user", "u", "u.txt"], IMAGE, ["prompt", "x"]], "user"],
+    ["a long name", [["model", "a"], IMAGE, ["prompt", "x"], ["y".repeat(101), "z"]], "y".repeat(100)],
     ["more than one image to make", [["model", "a"], IMAGE, ["prompt", "x"], ["n", "2"]], "n"],
     ["a refused field", [["model", "a"], IMAGE, ["prompt", "x"], ["api_key", "k"]], "api_key"],
     [

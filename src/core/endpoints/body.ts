@@ -109,6 +109,9 @@ export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Bod
         const added = addField(fields, part);
         if (!added.ok) return added;
         if (!taken.includes(part.name)) kept.push(added.part);
+        else if (part.fileName !== undefined) {
+          return refuse(`The field \`${part.name}\` is text; send it without a file name.`, part.name);
+        }
       }
       const checked = schema.safeParse(fields);
       if (!checked.success) return refuseIssue(checked.error);
@@ -124,7 +127,10 @@ function addField(fields: Record<string, string | FormFile>, part: FormPart): Ad
   const why = isRefusedName(name);
   if (why) return refuse(`\`${name}\` is not accepted: ${why}.`, name);
   if (!isPlainName(name)) {
-    return refuse("A field's name has 1 to 100 letters, digits and `_-.:[]`, and is not `_charset_`.", name);
+    return refuse(
+      "A field's name has 1 to 100 letters, digits and `_-.:[]`, and is not `_charset_`.",
+      name.slice(0, 100),
+    );
   }
   if (Object.hasOwn(fields, name) && !name.endsWith("[]"))
     return refuse(`The field \`${name}\` stands twice; send it once.`, name);
