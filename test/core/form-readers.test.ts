@@ -9,6 +9,7 @@ import {
   type Found,
   HOSTILE_FORM,
   part,
+  rawPart,
   readAsFormData,
   rewritten,
   SMUGGLED,
@@ -57,6 +58,20 @@ describe.each(READERS)("%s", (_, read) => {
       expect((await read(sent?.body ?? new Uint8Array(), sent?.contentType ?? ""))[1]).toEqual(["file", written, "x"]);
     }
   });
+});
+
+it("a file has a type that is no text, and a field has none", () => {
+  const written = (type: string) => {
+    const disposition = 'Content-Disposition: form-data; name="file"; filename="a"';
+    const sent = rewritten(wire(part('name="x"', "1"), rawPart(`${disposition}${type}`, "2")));
+    return textOf(sent?.body ?? new Uint8Array()).match(/content-type.*/gi);
+  };
+  expect(written("\r\nContent-Type: Audio/WAV; rate=16000")).toEqual(["Content-Type: audio/wav"]);
+  expect(written("\r\nContent-Type: image/svg+xml")).toEqual(["Content-Type: image/svg+xml"]);
+  for (const type of ["text/plain", "application/json", "application/x-www-form-urlencoded", "audio/a'b", "x/y"]) {
+    expect(written(`\r\nContent-Type: ${type}`)).toEqual(["Content-Type: application/octet-stream"]);
+  }
+  expect(written("")).toEqual(["Content-Type: application/octet-stream"]);
 });
 
 const FILE_NAMES = [
