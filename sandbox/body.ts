@@ -3,7 +3,12 @@ import type { z } from "zod";
 import type { Received } from "./endpoint.ts";
 import { done, invalid, type Outcome } from "./refusal.ts";
 
-export function readJson<S extends z.ZodType>(received: Received, schema: S): Outcome<z.output<S>> {
+/** `read`: what the endpoint makes of the body before it is checked. */
+export function readJson<S extends z.ZodType>(
+  received: Received,
+  schema: S,
+  read: (body: unknown) => unknown = (body) => body,
+): Outcome<z.output<S>> {
   if (!/^application\/json\b/i.test(received.contentType)) {
     return invalid("Send the body as JSON with `Content-Type: application/json`.");
   }
@@ -13,7 +18,7 @@ export function readJson<S extends z.ZodType>(received: Received, schema: S): Ou
   } catch {
     return invalid("The body is not valid JSON.");
   }
-  return check(value, schema);
+  return check(read(value), schema);
 }
 
 /** A form's text fields and files by name; a name given twice is refused. */

@@ -3,14 +3,17 @@ import { readJson } from "../body.ts";
 import type { Answer, Endpoint, EventFrame, JsonObject, Site } from "../endpoint.ts";
 import { done } from "../refusal.ts";
 import { type Choice, type Completion, complete, loggedUsage, outputTokens, reportedUsage } from "./completion.ts";
+import { asRead } from "./folded-names.ts";
 import { ChatRequest } from "./request.ts";
+
+const NAMES = Object.keys(ChatRequest.shape);
 
 export const chatCompletions: Endpoint = {
   method: "POST",
   path: "/v1/chat/completions",
   errors: "openai",
   prepare: (received) => {
-    const body = readJson(received, ChatRequest);
+    const body = readJson(received, ChatRequest, (given) => asRead(given, NAMES));
     if (!body.ok) return body;
     return done({
       model: body.value.model,

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
 import { joinPieces } from "../../src/core/endpoints/payload.ts";
 import { videoGenerations, videoQuote } from "../../src/core/endpoints/video.ts";
-import { urlFault } from "../../src/core/video/public-url.ts";
+import { urlFault } from "../../src/core/public-url.ts";
 
 const MODEL = "service-video-gen-2.0";
 const BASE = { model: MODEL, prompt: "a cat on a roof" };

@@ -183,8 +183,8 @@ const REFUSED: Record<string, unknown> = {
 describe("fields that would break a bound or leave the house", () => {
   const places: Record<string, (field: string, value: unknown) => Record<string, unknown>> = {
     "at the top": (field, value) => ({ [field]: value }),
-    "one level down": (field, value) => ({ extra_body: { [field]: value } }),
-    "in a list, far down": (field, value) => ({ metadata: { a: [{ b: [[{ c: { [field]: value } }]] }] } }),
+    "one level down": (field, value) => ({ x: { [field]: value } }),
+    "in a list, far down": (field, value) => ({ x: { a: [{ b: [[{ c: { [field]: value } }]] }] } }),
   };
   const json = Object.keys(JSON_CALLS).flatMap((endpoint) =>
     Object.keys(places).map((place) => [endpoint, place] as const),

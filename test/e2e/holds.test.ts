@@ -51,11 +51,9 @@ test.each([
 
 describe("unknown fields pass, and get no more than was held", () => {
   test.each([
-    { max_new_tokens: 9_999, min_tokens: 9_999, max_length: 9_999 },
-    { MAX_TOKENS: 9_999, maxTokens: 9_999, "max_tokens ": 9_999 },
-    { options: { num_predict: 9_999 }, extra: { max_tokens: 9_999, n: 50 } },
-    { ignore_eos: true, repeat: 50, num_return_sequences: 50, candidateCount: 50 },
-    { stream_options: undefined, metadata: { n: "50" }, service_tier: "priority" },
+    { min_tokens: 9_999, ignore_eos: true, repeat: 50 },
+    { options: { num_ctx: 9_999 }, extra: { top_k: 9_999 } },
+    { stream_options: undefined, metadata: { n: "50", max_tokens: 9_999, best_of: 5 }, service_tier: "default" },
   ])("%j", async (fields) => {
     const { status, output } = await usageOfOne({ ...fields, max_tokens: 5, sandbox_output_tokens: 5_000 });
     expect(status).toBe(200);
@@ -74,6 +72,17 @@ describe("unknown fields pass, and get no more than was held", () => {
 describe("what would multiply, reroute, defer or reach into the house is refused wherever it stands", () => {
   test.each([
     ["best_of", { best_of: 5 }],
+    ["max_new_tokens", { max_new_tokens: 9_999 }],
+    ["max_length", { max_length: 9_999 }],
+    ["MAX_TOKENS", { MAX_TOKENS: 9_999 }],
+    ["maxTokens", { maxTokens: 9_999 }],
+    ["max_tokens ", { "max_tokens ": 9_999 }],
+    ["options.num_predict", { options: { num_predict: 9_999 } }],
+    ["extra.max_tokens", { extra: { max_tokens: 9_999 } }],
+    ["extra.n", { extra: { n: 50 } }],
+    ["num_return_sequences", { num_return_sequences: 50 }],
+    ["candidateCount", { candidateCount: 50 }],
+    ["service_tier", { service_tier: "priority" }],
     ["models", { models: ["llama-70b"] }],
     ["api_base", { api_base: "http://elsewhere.example" }],
     ["base_url", { base_url: "http://elsewhere.example" }],
@@ -81,7 +90,8 @@ describe("what would multiply, reroute, defer or reach into the house is refused
     ["extra_headers", { extra_headers: { authorization: "Bearer x" } }],
     ["background", { background: true }],
     ["conversation", { conversation: "conv_1" }],
-    ["extra_body.best_of", { extra_body: { best_of: 5 } }],
+    ["extra_body", { extra_body: { n: 5 } }],
+    ["x.best_of", { x: { best_of: 5 } }],
     ["tools[0].type", { tools: [{ type: "web_search" }] }],
   ])("%s", async (param, fields) => {
     const before = await operator.sandbox.calls(target);

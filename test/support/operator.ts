@@ -98,15 +98,15 @@ export class Operator {
 
   /** A chat instance of the sandbox, registered to a tenant and priced. Gives its model id. */
   async instance(tenant: Tenant, options: InstanceOptions = {}): Promise<string> {
-    const { upstreams = ["sandbox"], model = {}, regions } = options;
+    const { upstreams = ["sandbox"], model = {}, regions, name = "llama-7b" } = options;
     const instanceId = randomInt(100_000, 900_000_000);
-    await this.sandbox.addInstance(instanceId, "llama-7b", regions);
+    await this.sandbox.addInstance(instanceId, name, regions);
     await this.call("PUT", `/instances/${instanceId}`, {
       account: tenant.account,
-      name: "llama-7b",
+      name,
       upstreams,
     });
-    return this.model(`llama-7b:${instanceId}`, model);
+    return this.model(`${name}:${instanceId}`, model);
   }
 
   /** An alias of this tenant whose targets are asked in the order given. */
@@ -137,6 +137,8 @@ export class Operator {
 }
 
 export interface InstanceOptions {
+  /** What its model is called (`llama-7b`). */
+  readonly name?: string;
   /** In the order asked; the sandbox's own, if none is named. */
   readonly upstreams?: string[];
   /** Where its pods are. */

@@ -5,8 +5,9 @@ import type * as z from "zod";
 import { type FormBoundary, isPlainName, type PlainPart, plainFileName, plainType } from "../multipart/form-writer.ts";
 import { type FormPart, textOf } from "../multipart.ts";
 import type { Refusal } from "../refusal.ts";
+import { OTHER_DATA } from "./callers-data.ts";
+import { type FieldRules, Inspector } from "./inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
-import { findRefused, isRefusedName } from "./refused.ts";
 
 /** A body that was read within its limit, by its kind. */
 export type RawBody =
@@ -59,12 +60,24 @@ export interface BodyRules<Body> {
   readonly dataUrlBytes: (body: Body) => number;
 }
 
+const OTHER_FIELDS: FieldRules = { data: OTHER_DATA };
+
+/** Made when the first body comes: what a row takes is only known then, and is the same each time. */
+function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly string[]) => Inspector {
+  let made: Inspector | undefined;
+  return (taken) => {
+    made ??= new Inspector(schema, rules, taken);
+    return made;
+  };
+}
+
 /** JSON bodies up to this many bytes (design section 7). */
 export const MAX_JSON_BYTES = 20 * 1024 * 1024;
 export const MAX_FORM_BYTES = 26 * 1024 * 1024;
 
 /** A JSON object. The schema only judges: what is sent are the caller's own values. */
-export function json<Body extends object>(schema: z.ZodType<Body>): BodyRule<Body> {
+export function json<Body extends object>(schema: z.ZodType<Body>, fields: FieldRules = OTHER_FIELDS): BodyRule<Body> {
+  const inspectorOf = inspectors(schema, fields);
   return {
     kind: "json",
     maxBytes: MAX_JSON_BYTES,
@@ -74,8 +87,8 @@ export function json<Body extends object>(schema: z.ZodType<Body>): BodyRule<Bod
       if (typeof value !== "object" || value === null || Array.isArray(value)) {
         return refuse("The request body must be a JSON object.", null);
       }
-      const refused = findRefused(value);
-      if (refused) return refuse(`\`${refused.path}\` is not accepted: ${refused.why}.`, refused.path);
+      const fault = inspectorOf(taken).faultOf(value);
+      if (fault) return refuse(fault.message, fault.path);
       const checked = schema.safeParse(value);
       if (!checked.success) return refuseIssue(checked.error);
       const rest: Record<string, unknown> = { ...value, ...forced(checked.data) };
@@ -96,7 +109,8 @@ export const isFormFile = (value: unknown): value is FormFile =>
   typeof value === "object" && value !== null && "bytes" in value && "fileName" in value;
 
 /** multipart/form-data: text fields as strings, files as `FormFile`. Each name stands once, but for lists (`name[]`). */
-export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Body> {
+export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldRules = OTHER_FIELDS): BodyRule<Body> {
+  const inspectorOf = inspectors(schema, rules);
   return {
     kind: "form",
     maxBytes: MAX_FORM_BYTES,
@@ -106,7 +120,7 @@ export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Bod
       const fields: Record<string, string | FormFile> = {};
       const kept: PlainPart[] = [];
       for (const part of raw.parts) {
-        const added = addField(fields, part);
+        const added = addField(fields, part, inspectorOf(taken));
         if (!added.ok) return added;
         if (!taken.includes(part.name)) kept.push(added.part);
         else if (part.fileName !== undefined) {
@@ -122,10 +136,10 @@ export function form<Body extends object>(schema: z.ZodType<Body>): BodyRule<Bod
 
 type AddedField = { ok: true; part: PlainPart } | { ok: false; refusal: Refusal };
 
-function addField(fields: Record<string, string | FormFile>, part: FormPart): AddedField {
+function addField(fields: Record<string, string | FormFile>, part: FormPart, inspector: Inspector): AddedField {
   const { name, fileName, contentType, content } = part;
-  const why = isRefusedName(name);
-  if (why) return refuse(`\`${name}\` is not accepted: ${why}.`, name);
+  const fault = inspector.faultOfField(name, fileName === undefined ? (textOf(part) ?? "") : undefined);
+  if (fault) return refuse(fault.message, fault.path);
   if (!isPlainName(name)) {
     return refuse(
       "A field's name has 1 to 100 letters, digits and `_-.:[]`, and is not `_charset_`.",

@@ -7,13 +7,17 @@ import * as z from "zod";
 import { asObject, parseObject } from "../meters/answer-fields.ts";
 import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
+import { urlFault } from "../public-url.ts";
 import type { Reading, Usage } from "../usage.ts";
 import { json } from "./body.ts";
+import { CHAT_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
+import type { FieldRules } from "./inspect.ts";
 import { isString, list } from "./list.ts";
+import { outputCaps } from "./refused.ts";
 
 const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
-const isImageUrl = (url: string): boolean => url.startsWith("https://") || DATA_URL.test(url);
+const isImageUrl = (url: string): boolean => DATA_URL.test(url) || urlFault(url) === undefined;
 
 const TextPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const ImagePart = z.looseObject({
@@ -218,12 +222,20 @@ function eventReader(chat: Chat, sent: Sent): AnswerReader {
   return { kind: "events", wholeEvents: drops, event, reading };
 }
 
+const CAP = "max_tokens";
+const FIELDS: FieldRules = {
+  parts: { "messages[].content[]": [TextPart, ImagePart] },
+  known: ["reasoning.max_tokens"],
+  data: CHAT_DATA,
+  refused: outputCaps(CAP),
+};
+
 export const chatCompletions = endpoint({
   id: "chat.completions",
   method: "POST",
   path: "/v1/chat/completions",
   summary: "Chat completions for text and vision models, JSON or SSE",
-  body: json(ChatRequest),
+  body: json(ChatRequest, FIELDS),
   model: "model",
   kinds: ["chat"],
   instances: true,
@@ -232,7 +244,7 @@ export const chatCompletions = endpoint({
   errors: "openai",
   accept: (chat) => (chat.stream ? "text/event-stream" : "application/json"),
   streams: (chat) => chat.stream === true,
-  cap: { field: "max_tokens", replaces: ["max_completion_tokens"] },
+  cap: { field: CAP, replaces: ["max_completion_tokens"] },
   forced: (chat) => (chat.stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}),
   dataUrlBytes,
 });

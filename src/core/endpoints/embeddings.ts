@@ -5,8 +5,10 @@ import type { Meter } from "../meters/meter.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Usage } from "../usage.ts";
 import { json } from "./body.ts";
+import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
 import { isString, list } from "./list.ts";
+import { OTHER_INPUT } from "./refused.ts";
 
 export const EmbeddingsRequest = z.looseObject({
   model: z.string().min(1).max(256),
@@ -44,7 +46,7 @@ export const embeddings = endpoint({
   method: "POST",
   path: "/v1/embeddings",
   summary: "Vectors of one or many texts",
-  body: json(EmbeddingsRequest),
+  body: json(EmbeddingsRequest, { data: OTHER_DATA, refused: OTHER_INPUT }),
   model: "model",
   kinds: ["embedding"],
   instances: true,

@@ -2,7 +2,10 @@
 import * as z from "zod";
 import { imagesMade } from "../meters/flat.ts";
 import { form, isFormFile, json } from "./body.ts";
+import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
+import type { FieldRules } from "./inspect.ts";
+import { MORE_IMAGES } from "./refused.ts";
 
 const SIZES = ["512x512", "768x768", "1024x1024", "1024x768", "768x1024"] as const;
 
@@ -25,12 +28,14 @@ export const ImageEditRequest = z.looseObject({
   size: z.string().optional(),
 });
 
+const FIELDS: FieldRules = { data: OTHER_DATA, refused: MORE_IMAGES };
+
 export const imageGenerations = endpoint({
   id: "images.generations",
   method: "POST",
   path: "/v1/images/generations",
   summary: "One image from a prompt",
-  body: json(ImageGenerationRequest),
+  body: json(ImageGenerationRequest, FIELDS),
   model: "model",
   kinds: ["image"],
   instances: true,
@@ -44,7 +49,7 @@ export const imageEdits = endpoint({
   method: "POST",
   path: "/v1/images/edits",
   summary: "One image from an image and a prompt",
-  body: form(ImageEditRequest),
+  body: form(ImageEditRequest, FIELDS),
   model: "model",
   kinds: ["image"],
   instances: true,

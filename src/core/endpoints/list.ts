@@ -40,8 +40,14 @@ export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z
       ...(least > 0 && { minItems: least }),
       ...(most !== undefined && { maxItems: most }),
     });
+  ITEMS.set(checked, item);
   return checked as unknown as z.ZodType<z.output<Item>[]>;
 }
+
+const ITEMS = new WeakMap<z.ZodType, z.ZodType>();
+
+/** The schema of a list's items, which zod itself does not see; undefined where the schema is no such list. */
+export const itemOf = (schema: z.ZodType): z.ZodType | undefined => ITEMS.get(schema);
 
 function inner(item: z.ZodType): Record<string, unknown> {
   const { $schema: _, ...schema } = z.toJSONSchema(item, { io: "input", unrepresentable: "any" });

@@ -1,108 +1,185 @@
 /**
- * The one list of fields that are refused wherever they stand in a body (design section 4): they would multiply usage
- * beyond the hold, send the call elsewhere, defer its answer, or name objects stored at the upstream, where the
- * operator's account is shared by all tenants.
+ * The one list of fields that are refused wherever the upstream may read them as parameters (design section 4): they would
+ * multiply usage beyond the hold, change the model, the host or the price, defer the answer, or reach what is stored at
+ * the upstream, where the operator's account is shared by all tenants. Everything else passes unchanged.
+ *
+ * The names are those of the OpenAI API and of engines and routers behind it: vLLM, SGLang, TGI, llama.cpp, Ollama,
+ * LiteLLM, OpenRouter, and services with prices for searches.
  */
-const REFUSED: Readonly<Record<string, string>> = {
-  best_of: "it multiplies usage",
-  web_search_options: "tools that the service would run are not available",
-  models: "the model is chosen by `model` alone",
-  api_base: "the upstream is the operator's choice",
-  base_url: "the upstream is the operator's choice",
-  api_key: "the upstream's credential is the operator's",
-  extra_headers: "headers are not passed on",
-  background: "answers are not deferred",
-  conversation: "stored conversations are not available; send previous_response_id or the messages themselves",
-  file_id: "stored files are not available; send the content itself",
-  ["__proto__"]: "it is no field of any endpoint",
-};
+export interface RefusedField {
+  readonly why: string;
+  /** Values that ask for nothing, besides null, false and an empty list. */
+  readonly isHarmless?: (value: unknown) => boolean;
+}
+
+interface Group extends RefusedField {
+  readonly names: string;
+}
+
+const isOne = (value: unknown): boolean => value === 1;
+const isEmptyObject = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && Object.keys(value).length === 0;
+const isOneOf =
+  (...values: unknown[]) =>
+  (value: unknown): boolean =>
+    values.includes(value);
+const isTextOnly = (value: unknown): boolean => Array.isArray(value) && value.every((mode) => mode === "text");
+
+const MODEL = "the model is chosen by `model` alone";
+const HOST = "the upstream is the operator's choice";
+const SEARCH = "tools that the service would run are not available";
+
+const GROUPS: readonly Group[] = [
+  {
+    why: "it multiplies usage",
+    names: "best_of num_beams beam_width num_return_sequences candidate_count num_generations num_results n_cmpl n",
+    isHarmless: isOne,
+  },
+  { why: "it multiplies usage", names: "use_beam_search prediction num_retries max_retries", isHarmless: isOneOf(0) },
+  { why: "it replaces the prompt that is counted", names: "chat_template" },
+  {
+    why: "it changes what a part counts",
+    names: "mm_processor_kwargs media_io_kwargs min_pixels max_pixels vl_high_resolution_images",
+    isHarmless: isEmptyObject,
+  },
+  {
+    why: SEARCH,
+    names:
+      "web_search_options web_search enable_search enable_web_search search_parameters search_options search_settings " +
+      "plugins connectors mcp_servers enable_code_interpreter code_execution file_search google_search builtin_tools",
+  },
+  { why: SEARCH, names: "tool_resources compound_custom", isHarmless: isEmptyObject },
+  {
+    why: "it has a price of its own; leave it out",
+    names: "service_tier",
+    isHarmless: isOneOf("auto", "default"),
+  },
+  {
+    why: "it has a price of its own; leave it out",
+    names: "speed",
+    isHarmless: (value) => typeof value === "number" || value === "standard" || value === "normal",
+  },
+  { why: "it has a price of its own; leave it out", names: "inference_geo performance_config" },
+  { why: "only text is made here", names: "modalities", isHarmless: isTextOnly },
+  {
+    why: MODEL,
+    names:
+      "model models model_list fallbacks fallback_models context_window_fallbacks content_policy_fallbacks route router " +
+      "preset engine deployment_id model_id model_name model_path user_config model_config " +
+      "lora lora_path lora_name lora_request lora_adapter adapter_id adapter_source",
+  },
+  {
+    why: HOST,
+    names:
+      "api_base base_url api_type api_version custom_llm_provider provider kv_transfer_params bootstrap_host " +
+      "bootstrap_port bootstrap_room data_sources region_name organization",
+  },
+  { why: "the upstream's credential is the operator's", names: "api_key api_token" },
+  { why: "headers are not passed on", names: "extra_headers headers extra_query", isHarmless: isEmptyObject },
+  {
+    why: "some engines read its fields in place of those outside; write them outside",
+    names: "extra_body sampling_params generation_config",
+    isHarmless: isEmptyObject,
+  },
+  {
+    why: "the order and the names of calls are the gateway's",
+    names: "priority request_id rid id_slot slot_id",
+    isHarmless: isOneOf(0, -1),
+  },
+  { why: "it runs code at the engine", names: "custom_logit_processor logits_processors" },
+  {
+    why: "answers are not deferred",
+    names: "background deferred callback callback_url webhook webhook_url webhooks notify_url",
+  },
+  {
+    why: "stored conversations are not available; send previous_response_id or the messages themselves",
+    names: "conversation conversation_id thread thread_id assistant_id session_params",
+  },
+  {
+    why: "the one response that can be continued is named at the top of POST /v1/responses",
+    names: "previous_response_id",
+  },
+  {
+    why: "stored files are not available; send the content itself",
+    names: "file_id file_ids upload_id image_file_id attachments",
+  },
+  {
+    why: "stored objects are not available; send the content itself",
+    names:
+      "vector_store_id vector_store_ids container container_id prompt_id cached_content approval_request_id store skill_id",
+  },
+  { why: "it is no field of any endpoint", names: "__proto__" },
+];
+
+export const REFUSED: ReadonlyMap<string, RefusedField> = new Map(
+  GROUPS.flatMap(({ names, ...field }) => names.split(" ").map((name) => [name, field] as const)),
+);
+
+/** Settings of a router's own (LiteLLM takes them from bodies): credentials, hosts, where to report to. */
+const SETTINGS = /^(?:aws|azure|vertex|litellm|langfuse|langsmith|watsonx|sagemaker|oci)[_-]/i;
+const OPERATORS: RefusedField = { why: HOST };
+
+export const isProto = (name: string): boolean => name === "__proto__";
+
+/** What the lists say of a name that is written as they have it. */
+export const refusedField = (name: string): RefusedField | undefined =>
+  REFUSED.get(name) ?? (SETTINGS.test(name) ? OPERATORS : undefined);
+
+const listed = (names: string, field: RefusedField): ReadonlyMap<string, RefusedField> =>
+  new Map(names.split(" ").map((name) => [name, field]));
+
+/** Where one image is made and paid for. */
+export const MORE_IMAGES = listed("num_images num_outputs num_images_per_prompt batch_size n_iter num_samples", {
+  why: "one image is made per call",
+  isHarmless: isOne,
+});
+
+/** What some engines read in place of an `input` or of `documents`, with parts that no bound counts. */
+export const OTHER_INPUT = listed("messages inputs input_ids", { why: "it takes the place of what is counted" });
+
+/**
+ * Names for the output cap: refused but where the endpoint documents its own, since the cap that the hold was made for is
+ * sent there and nowhere else.
+ */
+export const outputCaps = (own: string): ReadonlyMap<string, RefusedField> =>
+  listed(
+    "max_tokens max_completion_tokens max_output_tokens max_new_tokens max_tokens_to_sample max_gen_len " +
+      "max_generated_tokens max_length n_predict num_predict",
+    { why: `the output cap is \`${own}\`` },
+  );
+
+/** Asking for nothing is no reason for a refusal: SDKs send such fields as null, false or empty lists. */
+export function asksForNothing(field: RefusedField, value: unknown): boolean {
+  if (value === null || value === false || value === undefined) return true;
+  if (Array.isArray(value) && value.length === 0) return true;
+  return field.isHarmless?.(value) ?? false;
+}
+
+/** The same of a form's text. */
+export function textAsksForNothing(field: RefusedField, text: string): boolean {
+  const trimmed = text.trim();
+  if (["", "null", "false", "[]"].includes(trimmed)) return true;
+  const number = Number(trimmed);
+  const values = Number.isFinite(number) ? [trimmed, number] : [trimmed];
+  return values.some((value) => field.isHarmless?.(value) ?? false);
+}
 
 /** Tools that the caller runs; every other type is run by the service, at a price that no hold covers. */
 const CALLERS_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
 
-/** In a JSON schema these hold names that the caller chose, not fields. */
-const NAME_MAPS: ReadonlySet<string> = new Set(["properties", "patternProperties", "$defs", "definitions"]);
-/** Where a caller's JSON schema may stand. */
-const SCHEMA_ROOTS: ReadonlySet<string> = new Set(["tools", "functions", "response_format", "text"]);
-const SCHEMA_FIELDS: ReadonlySet<string> = new Set(["parameters", "schema"]);
-
-export interface RefusedField {
-  /** As OpenAI writes them: `messages[0].content`. */
-  readonly path: string;
-  readonly why: string;
-}
-
-/** The first refused field of a parsed JSON body, at any depth; undefined where there is none. */
-export function findRefused(body: unknown): RefusedField | undefined {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
-  const prompt = (body as Record<string, unknown>).prompt;
-  if (typeof prompt === "object" && prompt !== null && Object.hasOwn(prompt, "id")) {
-    return { path: "prompt.id", why: "stored prompts are not available" };
-  }
-  for (const [key, value] of Object.entries(body)) {
-    const found = refuse(key, value, key) ?? walk(value, key, { inSchemaRoot: SCHEMA_ROOTS.has(key), inSchema: false });
-    if (found) return found;
-  }
-  return undefined;
-}
-
-/** Why a form's field is refused, by its name or a part of it (`extra[api_key]`); undefined where it is not. */
-export function isRefusedName(name: string): string | undefined {
-  const refused = name.split(/[[\].]+/).find((part) => Object.hasOwn(REFUSED, part));
-  return refused === undefined ? undefined : REFUSED[refused];
-}
-
-interface Place {
-  readonly inSchemaRoot: boolean;
-  readonly inSchema: boolean;
-}
-
-function walk(value: unknown, path: string, place: Place): RefusedField | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) {
-      const found = walk(item, `${path}[${index}]`, place);
-      if (found) return found;
-    }
-    return undefined;
-  }
-  for (const [key, item] of Object.entries(value)) {
-    const inSchema = place.inSchema || (place.inSchemaRoot && SCHEMA_FIELDS.has(key));
-    const at = `${path}.${key}`;
-    const found =
-      refuse(key, item, at) ??
-      (inSchema && NAME_MAPS.has(key) ? walkNames(item, at, place) : walk(item, at, { ...place, inSchema }));
-    if (found) return found;
-  }
-  return undefined;
-}
-
-/** The keys here are a caller's own names; what stands under them is schema again. */
-function walkNames(names: unknown, path: string, place: Place): RefusedField | undefined {
-  if (typeof names !== "object" || names === null) return undefined;
-  for (const [name, schema] of Object.entries(names)) {
-    const found =
-      name === "__proto__"
-        ? refuse(name, schema, `${path}.${name}`)
-        : walk(schema, `${path}.${name}`, { ...place, inSchema: true });
-    if (found) return found;
-  }
-  return undefined;
-}
-
-function refuse(key: string, value: unknown, path: string): RefusedField | undefined {
-  if (key === "tools" && Array.isArray(value)) return hostedTool(value, path);
-  if (!Object.hasOwn(REFUSED, key)) return undefined;
-  // Asking for nothing is no reason for a refusal: SDKs send such fields as null, or false.
-  if (value === null || value === false) return undefined;
-  return { path, why: REFUSED[key] ?? "" };
-}
-
-function hostedTool(tools: readonly unknown[], path: string): RefusedField | undefined {
-  const index = tools.findIndex((tool) => {
-    const type = typeof tool === "object" && tool !== null ? (tool as { type?: unknown }).type : undefined;
-    return typeof type === "string" && !CALLERS_TOOLS.has(type);
+/** Where in a list of tools one stands that the service would run; undefined where there is none. */
+export function hostedTool(tools: unknown): readonly (string | number)[] | undefined {
+  if (tools === null || tools === undefined) return undefined;
+  if (!Array.isArray(tools)) return [];
+  const index = tools.findIndex((tool: unknown) => {
+    // Some engines take the bare name of one that they run. What is neither is the schema's to refuse.
+    if (typeof tool !== "object" || tool === null) return typeof tool === "string";
+    const { type } = tool as { type?: unknown };
+    return !CALLERS_TOOLS.has(type);
   });
   if (index === -1) return undefined;
-  return { path: `${path}[${index}].type`, why: "tools that the service would run are not available; use `function`" };
+  const tool: unknown = tools[index];
+  return typeof tool === "object" && tool !== null ? [index, "type"] : [index];
 }
+
+export const HOSTED_TOOL = `${SEARCH}; use \`function\``;

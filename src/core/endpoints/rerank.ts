@@ -5,8 +5,10 @@ import type { Meter } from "../meters/meter.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Usage } from "../usage.ts";
 import { json } from "./body.ts";
+import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
 import { isString, list } from "./list.ts";
+import { OTHER_INPUT } from "./refused.ts";
 
 /** Tokens between a query and a document (design section 4). */
 const PAIR_OVERHEAD_TOKENS = 8;
@@ -51,7 +53,7 @@ export const rerank = endpoint({
   method: "POST",
   path: "/v1/rerank",
   summary: "Documents in order of their relevance to a query",
-  body: json(RerankRequest),
+  body: json(RerankRequest, { data: OTHER_DATA, refused: OTHER_INPUT }),
   model: "model",
   kinds: ["rerank"],
   instances: true,

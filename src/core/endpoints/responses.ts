@@ -10,12 +10,16 @@ import type { EventReader, EventVerdict, JsonReader, Meter, Sent } from "../mete
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";
 import { json, nothing } from "./body.ts";
+import { RESPONSES_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
+import type { FieldRules } from "./inspect.ts";
 import { list } from "./list.ts";
+import { outputCaps } from "./refused.ts";
+import { namesStoredItem } from "./stored-item.ts";
 
 const Item = z
   .looseObject({ type: z.string().nullish() })
-  .refine((item) => item.type !== "item_reference", "names a stored item; send the content itself");
+  .refine((item) => !namesStoredItem(item), "names a stored item; send the content itself");
 
 export const ResponsesRequest = z.looseObject({
   model: z.string().min(1).max(256),
@@ -26,6 +30,7 @@ export const ResponsesRequest = z.looseObject({
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   stream: z.boolean().nullish(),
+  store: z.boolean().nullish(),
   user: z.string().nullish(),
 });
 type Responses = z.infer<typeof ResponsesRequest>;
@@ -128,12 +133,19 @@ const meter: Meter<Responses> = {
   reader: (body, sent) => (body.stream ? eventReader(body, sent) : jsonReader(body, sent)),
 };
 
+const CAP = "max_output_tokens";
+const FIELDS: FieldRules = {
+  known: ["reasoning.max_tokens"],
+  data: RESPONSES_DATA,
+  refused: outputCaps(CAP),
+};
+
 export const createResponse = endpoint({
   id: "responses.create",
   method: "POST",
   path: "/v1/responses",
   summary: "A turn of a conversation that the service keeps, JSON or SSE",
-  body: json(ResponsesRequest),
+  body: json(ResponsesRequest, FIELDS),
   model: "model",
   kinds: ["chat"],
   meter,
@@ -141,7 +153,7 @@ export const createResponse = endpoint({
   errors: "openai",
   accept: (body) => (body.stream ? "text/event-stream" : "application/json"),
   streams: (body) => body.stream === true,
-  cap: { field: "max_output_tokens", replaces: [] },
+  cap: { field: CAP, replaces: [] },
   creates: "response",
   owned: [{ kind: "response", at: "previous_response_id" }],
 });

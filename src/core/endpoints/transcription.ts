@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { audioHeard, LONGEST_RECORDING_MS } from "../meters/audio.ts";
 import { type BodyRule, type FormFile, form, isFormFile } from "./body.ts";
+import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
 
 /** Contract, "Limits". */
@@ -23,7 +24,7 @@ export const TranscriptionRequest = z.looseObject({
 });
 type Transcription = z.infer<typeof TranscriptionRequest>;
 
-const anyForm = form(TranscriptionRequest);
+const anyForm = form(TranscriptionRequest, { data: OTHER_DATA, noUrls: "the recording is sent as `file`" });
 const body: BodyRule<Transcription> = {
   ...anyForm,
   parse(raw, rules) {

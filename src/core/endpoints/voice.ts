@@ -5,6 +5,7 @@
 import * as z from "zod";
 import { audioMade, charactersOf } from "../meters/audio.ts";
 import { type FormFile, form, isFormFile } from "./body.ts";
+import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
 
 const audioFile = () =>
@@ -48,7 +49,7 @@ export const textLocalEdit = endpoint({
   method: "POST",
   path: "/v1/audio/text-local-edit",
   summary: "A recording with a part of what it says replaced",
-  body: form(TextLocalEditRequest),
+  body: form(TextLocalEditRequest, { data: OTHER_DATA, noUrls: "the recording is sent as `source_audio`" }),
   model: "model",
   kinds: ["voice"],
   meter: audioMade(({ edited_text, padding_ms = "0" }: z.infer<typeof TextLocalEditRequest>) => ({

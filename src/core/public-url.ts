@@ -1,7 +1,7 @@
 /**
- * Where reference media may come from (contract, "Limits": a publicly downloadable URL, no base64). Only the form is
- * judged: the gateway fetches no URL that a tenant names. What is no plain https URL with a public host is refused, so
- * that nobody reaches into the operator's or the service's network by way of a reference.
+ * URLs that an engine fetches for a tenant. Only the form is judged: the gateway fetches no URL that a tenant names, and
+ * resolves no name, so one that resolves to a private address passes here. What is no plain https URL with a public host
+ * is refused, so that nobody reaches into the operator's or the service's network by way of an engine.
  */
 
 /** `https://host[:port][path]`, no white space, backslash or control character anywhere. */
@@ -10,8 +10,13 @@ const PORT = /:(\d{1,5})$/;
 /** One label of a name: letters and digits of any script, hyphens inside. */
 const LABEL = /^[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?$/u;
 const QUAD = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/;
-/** Names that never leave a machine or a house. */
-const PRIVATE_ENDINGS = ["localhost", "local", "internal", "intranet", "lan", "home.arpa", "localdomain"];
+/** Names that never leave a machine, a cluster or a house; the last one is a cloud's metadata. */
+const PRIVATE_ENDINGS =
+  "localhost local internal intranet lan home.arpa localdomain corp home private svc default consul metadata.goog".split(
+    " ",
+  );
+/** Resolvers drop these from a name, so it would not be judged as it is read. */
+const DROPPED = /\p{Default_Ignorable_Code_Point}/u;
 
 /** Addresses that are not of the public internet: [first, number of leading bits]. */
 const PRIVATE_V4: readonly (readonly [string, number])[] = [
@@ -19,6 +24,8 @@ const PRIVATE_V4: readonly (readonly [string, number])[] = [
   ["10.0.0.0", 8],
   ["100.64.0.0", 10],
   ["127.0.0.0", 8],
+  // Azure's own services, as its machines see them.
+  ["168.63.129.16", 32],
   ["169.254.0.0", 16],
   ["172.16.0.0", 12],
   ["192.0.0.0", 24],
@@ -30,14 +37,19 @@ const PRIVATE_V4: readonly (readonly [string, number])[] = [
   ["224.0.0.0", 3],
 ];
 
-/** What is wrong with a reference's URL, in words for the caller; undefined: nothing. */
+/** A host has at most 253 letters; the rest is for ports and brackets. It bounds the cost of NFKC. */
+const LONGEST_AUTHORITY = 300;
+
+/** What is wrong with a URL, in words for the caller; undefined: nothing. */
 export function urlFault(url: string): string | undefined {
   if (/^data:/i.test(url) || !url.includes("://")) {
     return "must be a publicly downloadable https URL; base64 payloads are not accepted";
   }
   const authority = HTTPS_URL.exec(url)?.[1];
   if (authority === undefined) return "must be an https URL without spaces";
+  if (authority.length > LONGEST_AUTHORITY) return "must name a public host";
   if (authority.includes("@")) return "must not carry a user name or password";
+  if (DROPPED.test(authority)) return "must name a public host";
   const port = PORT.exec(authority);
   if (port && (Number(port[1]) === 0 || Number(port[1]) > 65_535)) return "has a port that does not exist";
   // As a resolver would read it: other forms of the same letters are the same name.

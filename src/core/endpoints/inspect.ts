@@ -1,0 +1,287 @@
+/**
+ * One walk over a body, for names and URLs (design sections 4, 6, 7). Refused are: listed fields, unless the endpoint
+ * documents them where they stand; names that are no known or listed one, but that an engine may read as one (`fold.ts`);
+ * objects stored at the upstream; URLs that point inside. The caller's own data is passed over.
+ *
+ * Linear in the body, whatever its names are: a path is only written for what is refused.
+ */
+import type * as z from "zod";
+import { FETCHED_NAMES, type Fetched, fetchedBy, fetchFault } from "./engine-url.ts";
+import { FoldFilter, fold } from "./fold.ts";
+import { fieldOf, namesIn, type Place, placeAt, placesOf } from "./places.ts";
+import {
+  asksForNothing,
+  HOSTED_TOOL,
+  hostedTool,
+  isProto,
+  REFUSED,
+  type RefusedField,
+  refusedField,
+  textAsksForNothing,
+} from "./refused.ts";
+
+/** What an endpoint's row says of its fields, besides the schema. */
+export interface FieldRules {
+  /** Shapes that the schema leaves open, by path. */
+  readonly parts?: Readonly<Record<string, readonly z.ZodType[]>>;
+  /** Further documented fields, as paths. */
+  readonly known?: readonly string[];
+  /** Paths of the caller's own data. */
+  readonly data?: readonly string[];
+  /** Refused here, besides those of the common list. */
+  readonly refused?: ReadonlyMap<string, RefusedField>;
+  /** Why no field may name a URL; left out: one may. */
+  readonly noUrls?: string;
+}
+
+export interface FieldFault {
+  /** As OpenAI writes them: `messages[0].content`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+type Step = string | number;
+/** The steps are in reverse: each level adds its own on the way out. */
+interface Found {
+  readonly steps: Step[];
+  readonly say: (path: string) => string;
+}
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What a name is, wherever it stands. */
+interface Verdict {
+  /** The listed name that some engine takes it for. */
+  readonly twinOf: string | undefined;
+  readonly refused: RefusedField | undefined;
+  readonly fetched: Fetched | undefined;
+  /** An object under it names a stored one by its id. */
+  readonly holdsIds: boolean;
+}
+
+/** They are looked at on every endpoint, whether it documents them or not. */
+const TOOL_NAMES = ["tools", "type"] as const;
+
+/** Names beyond these are judged each time: a body of many names must not fill the memory. */
+const MOST_VERDICTS = 4_096;
+const LONGEST_STEP = 64;
+/** Besides media. Folded. */
+const HOLDS_IDS: ReadonlySet<string> = new Set(["prompt", "voice"]);
+const PLAIN: Verdict = { twinOf: undefined, refused: undefined, fetched: undefined, holdsIds: false };
+
+export class Inspector {
+  readonly #root: Place;
+  readonly #rules: FieldRules;
+  /** Each known and listed name, by what it folds to. */
+  readonly #byFold = new Map<string, string>();
+  readonly #listed: ReadonlySet<string>;
+  readonly #filter: FoldFilter;
+
+  /** `taken`: fields that are set for each try, whatever the schema says of them. */
+  constructor(schema: z.ZodType, rules: FieldRules, taken: readonly string[]) {
+    this.#rules = rules;
+    this.#root = placesOf(schema);
+    for (const name of taken) fieldOf(this.#root, name);
+    for (const path of rules.known ?? []) placeAt(this.#root, path);
+    for (const [path, schemas] of Object.entries(rules.parts ?? {})) {
+      for (const part of schemas) placesOf(part, placeAt(this.#root, path));
+    }
+    for (const path of rules.data ?? []) placeAt(this.#root, path).data = true;
+    this.#listed = new Set([
+      ...namesIn(this.#root),
+      ...TOOL_NAMES,
+      ...(rules.refused?.keys() ?? []),
+      ...REFUSED.keys(),
+    ]);
+    for (const name of this.#listed) {
+      const folded = fold(name);
+      if (!isProto(name) && !this.#byFold.has(folded)) this.#byFold.set(folded, name);
+    }
+    this.#filter = new FoldFilter([...this.#byFold.keys(), ...FETCHED_NAMES, ...HOLDS_IDS]);
+  }
+
+  /** The first fault of a parsed JSON object. */
+  faultOf(body: object): FieldFault | undefined {
+    return faultAt(this.#object(body as Fields, this.#root, new Map()));
+  }
+
+  /** The same of a form's field, by its name, parts of it too (`extra[api_key]`); `text` is undefined of a file. */
+  faultOfField(name: string, text: string | undefined): FieldFault | undefined {
+    const fault = (say: (path: string) => string): FieldFault => ({ path: clipped(name), message: say(clipped(name)) });
+    if (this.#root.fields.has(name)) return this.#fieldUrl(name, text, fault);
+    const parts = name.split(/[[\].:]+/).filter((part) => part !== "");
+    if (parts.some(isProto)) return fault(refusing(REFUSED.get("__proto__")));
+    const [base = ""] = parts;
+    const place = this.#root.fields.get(base);
+    if (place?.data) return undefined;
+    // PHP and others read `model[]`, `model[0]` and `model.x` as `model`.
+    if (place) return fault(renaming(base));
+    for (const part of [name, ...parts]) {
+      const verdict = this.#judge(part);
+      if (verdict.twinOf !== undefined) return fault(this.#twin(verdict.twinOf));
+      const { refused } = verdict;
+      if (refused && (text === undefined || !textAsksForNothing(refused, text))) return fault(refusing(refused));
+    }
+    return this.#fieldUrl(parts.at(-1) ?? "", text, fault);
+  }
+
+  #fieldUrl(
+    name: string,
+    text: string | undefined,
+    fault: (say: (path: string) => string) => FieldFault,
+  ): FieldFault | undefined {
+    const fetched = fetchedBy(fold(name));
+    if (!fetched || text === undefined || text === "") return undefined;
+    const { noUrls } = this.#rules;
+    if (fetched === "url" && noUrls !== undefined) return fault(refusing({ why: noUrls }));
+    const wrong = fetchFault(fetched, text);
+    return wrong === undefined ? undefined : fault(invalid(wrong));
+  }
+
+  #value(value: unknown, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
+    if (typeof value !== "object" || value === null) return undefined;
+    if (!Array.isArray(value)) return this.#object(value as Fields, place, verdicts);
+    for (let index = 0; index < value.length; index++) {
+      const found = this.#value(value[index], place?.items, verdicts);
+      if (found) return outwards(found, index);
+    }
+    return undefined;
+  }
+
+  #object(fields: Fields, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
+    if (place?.data) return findProto(fields);
+    for (const name of Object.keys(fields)) {
+      const value = fields[name];
+      const documented = place?.fields.get(name);
+      const found = this.#field(name, value, documented, verdicts) ?? this.#below(value, documented, verdicts);
+      if (found) return outwards(found, name);
+    }
+    return undefined;
+  }
+
+  #below(value: unknown, documented: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
+    return documented?.data ? findProto(value) : this.#value(value, documented, verdicts);
+  }
+
+  #field(
+    name: string,
+    value: unknown,
+    documented: Place | undefined,
+    verdicts: Map<string, Verdict>,
+  ): Found | undefined {
+    if (isProto(name)) return here(refusing(REFUSED.get(name)));
+    const { twinOf, refused, fetched, holdsIds } = this.#known(name, verdicts);
+    if (twinOf !== undefined) return here(this.#twin(twinOf));
+    if (refused && !documented && !asksForNothing(refused, value)) return here(refusing(refused));
+    if (documented?.data) return undefined;
+    if (name === "tools") {
+      const hosted = hostedTool(value);
+      if (hosted) return { steps: hosted.toReversed(), say: refusing({ why: HOSTED_TOOL }) };
+    }
+    return (holdsIds ? storedId(value) : undefined) ?? (fetched ? badUrl(fetched, value) : undefined);
+  }
+
+  #twin(listed: string): (path: string) => string {
+    const refused = this.#root.fields.has(listed) ? undefined : this.#refusedField(listed);
+    return refused
+      ? (path) => `\`${path}\` is not accepted: it may be read as \`${listed}\`: ${refused.why}.`
+      : renaming(listed);
+  }
+
+  #refusedField(name: string): RefusedField | undefined {
+    return this.#rules.refused?.get(name) ?? refusedField(name);
+  }
+
+  #known(name: string, verdicts: Map<string, Verdict>): Verdict {
+    const known = verdicts.get(name);
+    if (known) return known;
+    const verdict = this.#judge(name);
+    if (verdicts.size < MOST_VERDICTS) verdicts.set(name, verdict);
+    return verdict;
+  }
+
+  #judge(name: string): Verdict {
+    const refused = this.#refusedField(name);
+    if (!refused && !this.#filter.passes(name)) return PLAIN;
+    const folded = fold(name);
+    const fetched = fetchedBy(folded);
+    const twinOf = this.#listed.has(name) ? undefined : this.#byFold.get(folded);
+    return { twinOf, refused, fetched, holdsIds: fetched === "media" || HOLDS_IDS.has(folded) };
+  }
+}
+
+const here = (say: (path: string) => string): Found => ({ steps: [], say });
+
+function outwards(found: Found, step: Step): Found {
+  found.steps.push(step);
+  return found;
+}
+
+const refusing =
+  (refused: RefusedField | undefined) =>
+  (path: string): string =>
+    `\`${path}\` is not accepted: ${refused?.why ?? ""}.`;
+const renaming =
+  (name: string) =>
+  (path: string): string =>
+    `\`${path}\` is not accepted: write \`${name}\`.`;
+const invalid =
+  (wrong: string) =>
+  (path: string): string =>
+    `Invalid \`${path}\`: ${wrong}.`;
+
+/** `__proto__` is refused in the caller's own data too: readers in JavaScript would take it for more than a name. */
+function findProto(value: unknown): Found | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      const found = findProto(value[index]);
+      if (found) return outwards(found, index);
+    }
+    return undefined;
+  }
+  for (const name of Object.keys(value)) {
+    const found = isProto(name) ? here(refusing(REFUSED.get(name))) : findProto((value as Fields)[name]);
+    if (found) return outwards(found, name);
+  }
+  return undefined;
+}
+
+/** `audio: {id}`, `prompt: {id}`: what the operator's account has stored, and so any tenant's. */
+function storedId(value: unknown): Found | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      const found = storedId(value[index]);
+      if (found) return outwards(found, index);
+    }
+    return undefined;
+  }
+  for (const name of Object.keys(value)) {
+    if (fold(name) !== "id" || asksForNothing({ why: "" }, (value as Fields)[name])) continue;
+    return outwards(here(refusing({ why: "stored objects are not available; send the content itself" })), name);
+  }
+  return undefined;
+}
+
+function badUrl(fetched: Fetched, value: unknown): Found | undefined {
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      const found = badUrl(fetched, value[index]);
+      if (found) return outwards(found, index);
+    }
+    return undefined;
+  }
+  const wrong = typeof value === "string" ? fetchFault(fetched, value) : undefined;
+  return wrong === undefined ? undefined : here(invalid(wrong));
+}
+
+const clipped = (name: string): string => (name.length > LONGEST_STEP ? `${name.slice(0, LONGEST_STEP)}...` : name);
+
+function faultAt(found: Found | undefined): FieldFault | undefined {
+  if (!found) return undefined;
+  const path = found.steps.reduceRight<string>((text, step) => {
+    if (typeof step === "number") return `${text}[${step}]`;
+    return text ? `${text}.${clipped(step)}` : clipped(step);
+  }, "");
+  return { path, message: found.say(path) };
+}
