@@ -17,6 +17,7 @@ export const LIMITS: Limits = {
   tpm_limit: 1_000_000_000_000,
   rpd_limit: 1_000_000_000,
   max_parallel_requests: 1_000_000,
+  free_rpm_limit: 1_000_000_000,
   maxBudgetNanoUsd: 1_000_000_000_000_000,
   budgetDuration: "month",
 };

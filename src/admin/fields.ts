@@ -54,6 +54,11 @@ export const limitFields = {
   tpm_limit: limit(1_000_000_000_000, "Tokens in the last 60 s; null: no limit"),
   rpd_limit: limit(1_000_000_000, "Requests in the last 24 h; null: no limit"),
   max_parallel_requests: limit(1_000_000, "Calls at once; null: no limit"),
+  free_rpm_limit: limit(
+    1_000_000_000,
+    "Calls in the last 60 s that cost nothing and reach an upstream; ten times as many that reach none. null: of a key " +
+      "120, else no limit",
+  ),
   max_budget: usd.nullable().optional().meta({ description: "USD in a budget window; null: no limit" }),
   budget_duration: z
     .enum(BUDGET_DURATIONS)
@@ -66,6 +71,7 @@ export const limitAnswers = {
   tpm_limit: z.int().nullable(),
   rpd_limit: z.int().nullable(),
   max_parallel_requests: z.int().nullable(),
+  free_rpm_limit: z.int().nullable(),
   max_budget: usdAnswer.nullable(),
   budget_duration: z.enum(BUDGET_DURATIONS),
 };

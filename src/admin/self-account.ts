@@ -21,6 +21,7 @@ const LevelAnswer = z
     tpm_remaining: z.int().nullable(),
     rpd_remaining: z.int().nullable(),
     parallel_remaining: z.int().nullable(),
+    free_rpm_remaining: z.int().nullable(),
     budget_spent: usdAnswer.nullable(),
     budget_remaining: usdAnswer.nullable().meta({ description: "USD, less what calls in flight hold" }),
     budget_resets_at: timeAnswer.nullable(),
@@ -120,15 +121,17 @@ function stateToWire({ account, key, levels }: Standing, routing: RoutingSnapsho
   };
 }
 
-function levelToWire({ limits, requests, tokens, dayRequests, slots, budget }: LevelStanding) {
+function levelToWire({ limits, requests, tokens, dayRequests, free, slots, budget }: LevelStanding) {
   const left = (limit: number | null, used: number) => (limit === null ? null : Math.max(0, limit - used));
   const room = budget && left(limits.maxBudgetNanoUsd, budget.spentNanoUsd + budget.heldNanoUsd);
   return {
     ...limitsToWire(limits),
+    free_rpm_limit: free?.allowed ?? null,
     rpm_remaining: left(limits.rpm_limit, requests),
     tpm_remaining: left(limits.tpm_limit, tokens),
     rpd_remaining: left(limits.rpd_limit, dayRequests ?? 0),
     parallel_remaining: left(limits.max_parallel_requests, slots),
+    free_rpm_remaining: free && left(free.allowed, free.used),
     budget_spent: budget && toUsd(budget.spentNanoUsd),
     budget_remaining: room === null ? null : toUsd(room),
     budget_resets_at: toIsoOrNull(budget?.endsAtMs ?? null),

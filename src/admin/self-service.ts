@@ -39,7 +39,8 @@ export interface SelfServiceBindings {
 export type SelfServiceSurface = Surface<Tenant, SelfServiceBindings>;
 
 const MAX_BODY_BYTES = 1_000_000;
-const PATHS = ["/account", "/account/*", "/billing/*"];
+/** The first has `/account` itself, too: named beside it, the object would be asked twice. */
+const PATHS = ["/account/*", "/billing/*"];
 
 /** Answers `/account...` and `/billing...`; its paths are whole, so mount it at the root. */
 export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: readonly Route[] } {

@@ -15,6 +15,7 @@ export interface LimitBody {
   tpm_limit?: number | null | undefined;
   rpd_limit?: number | null | undefined;
   max_parallel_requests?: number | null | undefined;
+  free_rpm_limit?: number | null | undefined;
   max_budget?: number | null | undefined;
   budget_duration?: Limits["budgetDuration"] | undefined;
 }
@@ -29,6 +30,7 @@ export function limitsIn(body: LimitBody): Partial<Limits> | undefined {
     ...(body.tpm_limit !== undefined && { tpm_limit: body.tpm_limit }),
     ...(body.rpd_limit !== undefined && { rpd_limit: body.rpd_limit }),
     ...(body.max_parallel_requests !== undefined && { max_parallel_requests: body.max_parallel_requests }),
+    ...(body.free_rpm_limit !== undefined && { free_rpm_limit: body.free_rpm_limit }),
     ...(body.max_budget !== undefined && { maxBudgetNanoUsd: body.max_budget }),
     ...(body.budget_duration !== undefined && { budgetDuration: body.budget_duration }),
   };
@@ -40,6 +42,7 @@ export const limitsToWire = (limits: Limits) => ({
   tpm_limit: limits.tpm_limit,
   rpd_limit: limits.rpd_limit,
   max_parallel_requests: limits.max_parallel_requests,
+  free_rpm_limit: limits.free_rpm_limit,
   max_budget: limits.maxBudgetNanoUsd === null ? null : toUsd(limits.maxBudgetNanoUsd),
   budget_duration: limits.budgetDuration,
 });

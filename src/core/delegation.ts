@@ -8,6 +8,7 @@
  * limits. It gives no team more than it has itself, and moves no key that has more out of a team that held it back. A key
  * that belongs to a team stays in that team: its keys are all it sees, and the limits of teams are not its to set.
  */
+import { DEFAULT_FREE_RPM } from "./free-calls.ts";
 import type { KeyDigest, KeyId, TeamId } from "./ids.ts";
 import type { Refusal } from "./refusal.ts";
 import { allowsModel } from "./routes.ts";
@@ -94,7 +95,9 @@ function teamDenialOf(holder: Key, action: TeamAction, target: TeamTarget | unde
     action.kind === "create_team" ? action.fields : action.kind === "amend_team" ? action.changes : {};
   const stops = action.kind === "delete_team" || blocked !== undefined || limits !== undefined;
   if (target?.hasHigherRole && stops) return { why: "exceeds", field: "role" };
-  const field = limits && exceedingLimit(holder.limits, wholeBudget(limits, target?.team.limits));
+  const field =
+    limits &&
+    (exceedingLimit(holder.limits, wholeBudget(limits, target?.team.limits)) ?? exceedingFree(holder, limits));
   return field === undefined ? undefined : { why: "exceeds", field };
 }
 
@@ -137,7 +140,17 @@ function exceeding(holder: Key, granted: KeyChanges): string | undefined {
   if (models !== undefined && !coversModels(holder.models, models)) return "models";
   if (expiresAtMs !== undefined && beyond(holder.expiresAtMs, expiresAtMs)) return "expires_at";
   if (team !== undefined && !sees(holder, team)) return "team";
-  return limits && exceedingLimit(holder.limits, limits);
+  if (!limits) return undefined;
+  // A key without one has the default, so null is no more than that.
+  const { free_rpm_limit = holder.limits.free_rpm_limit } = limits;
+  const [mine, theirs] = [holder.limits.free_rpm_limit, free_rpm_limit].map((limit) => limit ?? DEFAULT_FREE_RPM);
+  if (mine !== undefined && theirs !== undefined && theirs > mine) return "free_rpm_limit";
+  return exceedingLimit(holder.limits, limits);
+}
+
+/** A team's is a cap over those of its keys: who has no limit of its own gives no more by it. */
+function exceedingFree({ limits: mine }: Key, { free_rpm_limit: theirs }: Partial<Limits>): string | undefined {
+  return theirs !== undefined && beyond(mine.free_rpm_limit, theirs) ? "free_rpm_limit" : undefined;
 }
 
 /** Null is without end: it exceeds whatever ends. */

@@ -21,8 +21,9 @@ export interface Inquiry {
   /** The unit that must have a price; null: none has to. */
   readonly unit: Unit | null;
   /**
-   * `prices`: counts nothing. `quote`: counts as a request and costs nothing. `submission`: counts nothing yet, but limits
-   * must have room: admission follows, and judges them again.
+   * `prices`: counts as a call that costs nothing. `quote`: the same with an upstream asked, and as a request.
+   * `submission`: the same until it is admitted, and no request yet, but limits must have room: admission follows, and
+   * judges them again.
    */
   readonly purpose: "prices" | "quote" | "submission";
   /** Of a submission: one that was carried out before needs neither room nor a quote. */

@@ -83,6 +83,11 @@ export class TrailingCount {
     return last ? this.#leavesAtMs(last) : nowMs;
   }
 
+  /** Where each count stands, for keeping it: `add` them to a new one. */
+  buckets(): readonly (readonly [startMs: number, count: number])[] {
+    return this.#buckets.map(({ startMs, count }) => [startMs, count]);
+  }
+
   #leavesAtMs(bucket: Bucket): number {
     return bucket.startMs + this.#shape.bucketMs + this.#shape.spanMs;
   }

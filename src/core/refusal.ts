@@ -7,7 +7,7 @@
 import { formatUsd } from "./money.ts";
 
 export type LimitLevel = "key" | "team" | "account";
-export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_requests";
+export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_requests" | "free_rpm_limit";
 
 export type Refusal =
   | { kind: "no_key" }
@@ -99,6 +99,7 @@ const LIMIT_WORDS: Record<LimitName, string> = {
   tpm_limit: "tokens per minute",
   rpd_limit: "requests per day",
   max_parallel_requests: "parallel requests",
+  free_rpm_limit: "calls per minute that cost nothing",
 };
 
 const IDEMPOTENCY: Record<(Refusal & { kind: "idempotency" })["why"], string> = {

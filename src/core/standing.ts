@@ -14,6 +14,8 @@ export interface LevelStanding {
   readonly tokens: number;
   /** In the last 24 h; null where `rpd_limit` is not set. */
   readonly dayRequests: number | null;
+  /** Calls that cost nothing and reached an upstream in the last 60 s, and how many may; null: no limit here. */
+  readonly free: { readonly used: number; readonly allowed: number } | null;
   /** Calls in flight. */
   readonly slots: number;
   /** Null where there is no budget. */

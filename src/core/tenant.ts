@@ -11,7 +11,10 @@ import type { StandingAnswer } from "./standing.ts";
 export const BUDGET_DURATIONS = ["day", "week", "month", "total"] as const;
 export type BudgetDuration = (typeof BUDGET_DURATIONS)[number];
 
-/** Limits of one account, team or key; null means none. `rpm`, `tpm` and `rpd` trail; budgets are UTC calendar windows. */
+/**
+ * Limits of one account, team or key; null means none, of a key's `free_rpm_limit` the default (core/free-calls.ts).
+ * `rpm`, `tpm`, `rpd` and `free_rpm` trail; budgets are UTC calendar windows.
+ */
 export interface Limits extends Readonly<Record<LimitName, number | null>> {
   readonly maxBudgetNanoUsd: number | null;
   readonly budgetDuration: BudgetDuration;
@@ -21,6 +24,7 @@ export const NO_LIMITS: Limits = {
   tpm_limit: null,
   rpd_limit: null,
   max_parallel_requests: null,
+  free_rpm_limit: null,
   maxBudgetNanoUsd: null,
   budgetDuration: "total",
 };
@@ -200,7 +204,7 @@ export interface AccountBooks {
     lastFour: string,
     graceMs: number,
   ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
-  /** Where the key with this digest stands, for its holder. Counts nothing. */
+  /** Where the key with this digest stands, for its holder. Counts as a call that costs nothing. */
   standing(digest: KeyDigest): Promise<StandingAnswer | undefined>;
   /** What the key with this digest does to the keys and teams of its account, if it may. */
   delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined>;

@@ -17,7 +17,7 @@ export async function serveModels(request: Request, model: string | null, ports:
   const authentication = await authenticate(request.headers, ports);
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
-  const permission = await permit(caller, [], ports);
+  const permission = await permit(caller, [], ports, "local");
   if (!permission.ok) return no(permission.refusal);
   const callable = (routing: RoutingSnapshot) =>
     callableModels(routing, caller.account, ports.now()).filter((row) => allowsModel(permission.models, row.model));

@@ -1,14 +1,20 @@
-/** Asks the account object whether a key may read what costs nothing. Counts nothing. */
+/** Asks the account object whether a key is live, and may have what costs nothing. */
+import type { FreeReach } from "../core/free-calls.ts";
 import type { Permission } from "../core/hold.ts";
 import type { OwnedRef } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { ask } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
 
-/** `owned`: ids that the call names; each must be the account's. An object that cannot be asked permits nothing. */
-export async function permit(caller: Caller, owned: readonly OwnedRef[], ports: Ports): Promise<Permission> {
+/** `owned`: ids that the call names; each must be the account's. An object that cannot be asked permits nothing. `reach`: counts it. */
+export async function permit(
+  caller: Caller,
+  owned: readonly OwnedRef[],
+  ports: Ports,
+  reach?: FreeReach,
+): Promise<Permission> {
   try {
-    return await ask(ports, caller.number, (account) => account.permit(caller.digest, owned));
+    return await ask(ports, caller.number, (account) => account.permit(caller.digest, owned, reach));
   } catch (error) {
     ports.log({ event: "admission_failed", error: String(error) });
     return { ok: false, refusal: { kind: "admission_unavailable" } };

@@ -3,6 +3,7 @@
  * Nothing here knows of KV, D1, queues or Durable Objects.
  */
 import type { BodyRoom } from "../core/body-room.ts";
+import type { FreeReach } from "../core/free-calls.ts";
 import type { Health } from "../core/health.ts";
 import type {
   Admission,
@@ -77,8 +78,8 @@ export interface AccountPort {
   release(release: Release): Promise<HoldEnd>;
   /** Lets the hold live on for its whole time from now; false when it has ended. `progress`: null until something was read. */
   renew(callId: CallId, progress: Progress | null): Promise<boolean>;
-  /** For what costs nothing: is this key live? Counts nothing. */
-  permit(digest: KeyDigest, owned: readonly OwnedRef[]): Promise<Permission>;
+  /** Is this key live, and are the ids its own? With `reach` the call costs nothing, and counts as one that goes so far. */
+  permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission>;
   /** Records an id that the service made for this account; before it is recorded nobody may see it. */
   own(owned: NewOwned): Promise<void>;
   /** The tenant's prices for a model that this key may call; said twice by one call id, it counts once. */

@@ -29,7 +29,7 @@ export interface FreeCall {
 export async function serveFree(free: FreeCall, client: AbortSignal, ports: Ports): Promise<Response> {
   const { call, endpoint, caller, callId } = free;
   const no = (refusal: Refusal) => refuse(refusal, callId, endpoint.errors);
-  const permission = await permit(caller, call.owned, ports);
+  const permission = await permit(caller, call.owned, ports, "upstream");
   if (!permission.ok) return no(permission.refusal);
   const [home] = permission.owned;
   if (!home) return no({ kind: "internal" });

@@ -26,6 +26,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { DelegatedAction, DelegationOutcome } from "../core/delegation.ts";
+import type { FreeReach } from "../core/free-calls.ts";
 import type { Admission, AdmitRequest, HoldEnd, Permission, Progress, Release, Settlement } from "../core/hold.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../core/ids.ts";
 import type { Inquired, Inquiry } from "../core/inquiry.ts";
@@ -93,8 +94,8 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
     return this.#store.write((books, nowMs) => renew(books, callId, nowMs, this.#holdTtlMs)) ?? false;
   }
 
-  async permit(digest: KeyDigest, owned: readonly OwnedRef[]): Promise<Permission> {
-    return this.#store.write((books, nowMs) => permit(books, digest, owned, nowMs)) ?? NEVER_OPENED;
+  async permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
+    return this.#store.write((books, nowMs) => permit(books, digest, owned, reach, nowMs)) ?? NEVER_OPENED;
   }
 
   async own(owned: NewOwned): Promise<void> {
@@ -115,7 +116,11 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   }
 
   async job(digest: KeyDigest, id: string): Promise<JobView> {
-    const found = this.#store.write((books, nowMs) => findJob(books, digest, id, nowMs)) ?? NEVER_OPENED;
+    const found = this.#store.write((books, nowMs) => {
+      const reach = this.#polls.knows(id, nowMs) ? "local" : "upstream";
+      return findJob(books, digest, id, reach, nowMs);
+    });
+    if (!found) return NEVER_OPENED;
     return found.ok ? this.#polls.viewSoon(found.job) : found;
   }
 

@@ -57,6 +57,10 @@ const CASES: [name: string, mine: Partial<Key>, theirs: Partial<Key>, field: str
     { limits: limits({ max_parallel_requests: 2 }) },
     "max_parallel_requests",
   ],
+  ["the default free limit against a lower one", { limits: limits({ free_rpm_limit: 5 }) }, {}, "free_rpm_limit"],
+  ["a free limit above the default", {}, { limits: limits({ free_rpm_limit: 121 }) }, "free_rpm_limit"],
+  ["a free limit of the default's", {}, { limits: limits({ free_rpm_limit: 120 }) }, null],
+  ["the default free limit against a higher one", { limits: limits({ free_rpm_limit: 500 }) }, {}, null],
   ["no budget against one", { limits: limits({ maxBudgetNanoUsd: 5, budgetDuration: "day" }) }, {}, "max_budget"],
   [
     "the same budget in a shorter window",

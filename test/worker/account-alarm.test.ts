@@ -339,6 +339,7 @@ describe("rows written", () => {
       tpm_limit: 9_999,
       rpd_limit: 99,
       max_parallel_requests: 9,
+      free_rpm_limit: 9,
       maxBudgetNanoUsd: 9_999,
       budgetDuration: "day",
     } as const;

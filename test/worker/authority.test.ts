@@ -2,16 +2,12 @@
  * A key that is no longer live learns nothing but that: on every route, whatever is wrong or right with what it sends, and
  * though the edge that it asks still knows it.
  */
-import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";
-import { openPorts } from "../../src/platform/ports.ts";
-import { readSecrets } from "../../src/platform/secrets.ts";
 import { FIXTURES } from "../core/fixtures.ts";
 import { done, type Json, settled } from "./operator.ts";
-import { keyOf } from "./tenant.ts";
+import { ask, keyOf } from "./tenant.ts";
 
 const app = createApp();
 
@@ -37,20 +33,6 @@ afterAll(async () => {
   await settled();
 });
 const upstreamCalls: string[] = [];
-
-async function ask(key: string, method: string, path: string, init: RequestInit = {}) {
-  const secrets = await readSecrets(env);
-  if (!secrets.ok) throw new Error(secrets.fault.message);
-  const context = createExecutionContext();
-  const headers = new Headers(init.headers);
-  headers.set("authorization", `Bearer ${key}`);
-  const request = new Request(`http://gateway.test${path}`, { ...init, method, headers });
-  const ports = openPorts(env, context, secrets.secrets);
-  const response = await app.fetch(request, { ...env, ports }, context);
-  const text = await response.text();
-  await waitOnExecutionContext(context);
-  return { status: response.status, headers: response.headers, text };
-}
 
 interface Scene {
   readonly account: string;

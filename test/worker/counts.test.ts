@@ -40,6 +40,9 @@ const CEILING = {
   // `admit` says no and writes nothing.
   "a refusal (429)": { rpcs: 1 },
   "a call that costs nothing (models)": { rpcs: 1 },
+  "a call that costs nothing (account)": { rpcs: 1 },
+  // Whether its key is live is asked before anything is said of what is wrong.
+  "a call that is wrong (400)": { rpcs: 1 },
   // Its tag is computed, nothing is asked.
   "a forged key": {},
   // A key with a true tag that the object does not have: KV, then the object; its "no" is remembered for a moment.
@@ -190,6 +193,17 @@ describe("a call makes others do no more than", () => {
     await countOf(chat(), 200);
     const request = new Request("http://gateway.test/v1/models", { headers: { authorization: `Bearer ${key}` } });
     expectWithin(await countOf(request, 200), CEILING["a call that costs nothing (models)"]);
+  });
+
+  it("a call that costs nothing (account)", async () => {
+    await countOf(chat(), 200);
+    const request = new Request("http://gateway.test/account", { headers: { authorization: `Bearer ${key}` } });
+    expectWithin(await countOf(request, 200), CEILING["a call that costs nothing (account)"]);
+  });
+
+  it("a call that is wrong (400)", async () => {
+    await countOf(chat(), 200);
+    expectWithin(await countOf(chat({ messages: 1 }), 400), CEILING["a call that is wrong (400)"]);
   });
 
   it("a forged key", async () => {

@@ -15,7 +15,7 @@ describe("changes at the same time", () => {
     const team = await done("POST", "/accounts/acme/teams", { name: "T" });
     const key = await keyOf("acme");
     const owner = await keyOf("acme", { role: "owner" });
-    const fields = ["rpm_limit", "tpm_limit", "rpd_limit", "max_parallel_requests", "max_budget"];
+    const fields = ["rpm_limit", "tpm_limit", "rpd_limit", "max_parallel_requests", "free_rpm_limit", "max_budget"];
     for (const path of ["/accounts/acme", `/accounts/acme/teams/${team.id}`, `/accounts/acme/keys/${key.id}`]) {
       const own = path.replace("/accounts/acme", "/account");
       for (const value of [11, 22, 33]) {

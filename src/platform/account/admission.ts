@@ -3,6 +3,7 @@
  * transaction, so what was judged is what is there.
  */
 import { decideAdmission } from "../../core/admission.ts";
+import type { FreeReach } from "../../core/free-calls.ts";
 import type { Admission, AdmitRequest, Bound, Hold, Permission } from "../../core/hold.ts";
 import { earlierRefusal } from "../../core/idempotency.ts";
 import type { KeyDigest } from "../../core/ids.ts";
@@ -31,7 +32,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   const known = books.holds.find(request.callId);
   if (known) return admitAgain(books, caller, known, owned, nowMs);
   const earlier = sentBefore(books, caller, request, nowMs);
-  if (earlier) return earlier;
+  if (earlier) return refuseRepeat(books, caller, earlier, nowMs);
 
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
@@ -69,15 +70,25 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
     expiresAtMs: nowMs + ttlMs,
   };
   books.hold(hold);
+  if (request.job) books.giveFreeBack(caller, "upstream", nowMs);
   if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
   return { ok: true, hold: toHold(books, hold), rates: ratesOf(levels, nowMs), owned };
 }
 
-/** For what costs nothing: counts nothing. */
-export function permit(books: Books, digest: KeyDigest, refs: readonly OwnedRef[], nowMs: number): Permission {
+/** For what costs nothing. `reach`: how far the call goes, counted; left out: the question is of the key alone. */
+export function permit(
+  books: Books,
+  digest: KeyDigest,
+  refs: readonly OwnedRef[],
+  reach: FreeReach | undefined,
+  nowMs: number,
+): Permission {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
-  const named = findOwned(books, refs, nowMs);
+  const named = findReadable(books, found.caller, refs, nowMs);
+  // What is refused reaches no upstream and is counted all the same: ids are not to be tried without end.
+  const tooMany = reach && books.takeFree(found.caller, named.ok ? reach : "local", nowMs);
+  if (tooMany) return { ok: false, refusal: tooMany };
   if (!named.ok) return named;
   const { key } = found.caller;
   return {
@@ -94,12 +105,10 @@ export function permit(books: Books, digest: KeyDigest, refs: readonly OwnedRef[
 /** What the answer calls an id of a kind. */
 const KIND_WORDS: Record<OwnedKind, "response" | "video job"> = { response: "response", video_job: "video job" };
 
+type Found = { ok: true; owned: readonly Owned[] } | { ok: false; refusal: Refusal };
+
 /** Each id must be this account's; somebody else's and an unknown one are the same here: both are not in the table. */
-function findOwned(
-  books: Books,
-  refs: readonly OwnedRef[],
-  nowMs: number,
-): { ok: true; owned: readonly Owned[] } | { ok: false; refusal: Refusal } {
+function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Found {
   const owned: Owned[] = [];
   for (const ref of refs) {
     const found = books.ownedIds.find(ref, nowMs);
@@ -107,6 +116,17 @@ function findOwned(
     owned.push(found);
   }
   return { ok: true, owned };
+}
+
+/** The same, for a key that asks for what is there: made by a model that it may not call, it may not read it either. */
+function findReadable(books: Books, caller: LiveCaller, refs: readonly OwnedRef[], nowMs: number): Found {
+  const named = findOwned(books, refs, nowMs);
+  if (!named.ok) return named;
+  for (const { model } of named.owned) {
+    const refusal = forbid(caller, model);
+    if (refusal) return { ok: false, refusal };
+  }
+  return named;
 }
 
 /** A turn that continues a conversation brings all of it along; the model reads no more than its context. */
@@ -161,6 +181,23 @@ export function sentBefore(
   if (!earlier) return undefined;
   if (earlier === "other_body") return { ok: false, refusal: { kind: "idempotency", why: "other_body" } };
   return { ok: false, refusal: earlierRefusal(earlier), earlier };
+}
+
+/**
+ * A repeat holds nothing, so it counts as a call that costs nothing: one whose answer is read back asks the upstream. While
+ * the first one runs it is asked about again and again, and counts when that is over.
+ */
+export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBefore>>>(
+  books: Books,
+  caller: LiveCaller,
+  repeat: Repeat,
+  nowMs: number,
+): Repeat | { ok: false; refusal: Refusal } {
+  const { earlier } = repeat;
+  if (earlier?.state === "running") return repeat;
+  const readBack = earlier?.state === "completed" && earlier.created?.kind === "response";
+  const refusal = books.takeFree(caller, readBack ? "upstream" : "local", nowMs);
+  return refusal ? { ok: false, refusal } : repeat;
 }
 
 /** The same call asked for twice (its answer was lost): the hold it has. An ended one is not held again. */

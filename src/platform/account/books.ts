@@ -5,14 +5,18 @@
  * dropped and loaded anew, so the two never part. Loading reads the open holds, the last minute's and a bounded tail of
  * what the roll-ups lack; never all keys, holds or entries.
  */
+
+import { type FreeReach, freeAllowance } from "../../core/free-calls.ts";
 import type { LEVELS } from "../../core/hold.ts";
 import type { CallId } from "../../core/ids.ts";
 import { floorOf, type Money } from "../../core/ledger.ts";
 import { type LevelUse, MINUTE } from "../../core/limits.ts";
+import type { Refusal } from "../../core/refusal.ts";
 import { type BudgetUse, budgetWindow } from "../../core/spending.ts";
 import type { Key, Limits, Team } from "../../core/tenant.ts";
 import { Activities } from "./activity.ts";
 import { DayRequests } from "./day-requests.ts";
+import { FreeCalls, type FreeLevel } from "./free-calls.ts";
 import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./holds.ts";
 import { IdempotencyKeys } from "./idempotency.ts";
 import { Jobs } from "./jobs.ts";
@@ -52,6 +56,7 @@ export class Books {
   readonly ownedIds: OwnedIds;
   readonly jobs: Jobs;
   readonly idempotency: IdempotencyKeys;
+  readonly freeCalls: FreeCalls;
   #heldNanoUsd = 0;
   #openHolds = 0;
   /** No open hold is due before this. */
@@ -71,6 +76,7 @@ export class Books {
     this.ownedIds = new OwnedIds(sql);
     this.jobs = new Jobs(sql, nowMs);
     this.idempotency = new IdempotencyKeys(sql);
+    this.freeCalls = new FreeCalls(sql);
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
       this.activities.load(hold);
@@ -106,6 +112,27 @@ export class Books {
       const dayRequests = limits.rpd_limit === null ? null : this.dayRequests.window(subject, nowMs);
       return { level, limits, requests, tokens, dayRequests, slots };
     });
+  }
+
+  /** The levels that limit calls which cost nothing, narrowest first. `least`: none allows fewer. */
+  freeLevels(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): readonly FreeLevel[] {
+    return this.#limited(caller).flatMap(({ level, subject, limits }) => {
+      const allowed = freeAllowance(level, limits.free_rpm_limit, reach);
+      if (allowed === null) return [];
+      return [
+        { level, subject, allowed: Math.max(allowed, least), calls: this.freeCalls.calls(subject, reach, nowMs) },
+      ];
+    });
+  }
+
+  /** Counts a call that costs nothing, or says why it is one too many. */
+  takeFree(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): Refusal | undefined {
+    return this.freeCalls.take(this.freeLevels(caller, reach, nowMs, least), reach, nowMs);
+  }
+
+  /** What was counted as costing nothing is paid for after all. */
+  giveFreeBack(caller: LiveCaller, reach: FreeReach, nowMs: number): void {
+    this.freeCalls.giveBack(this.freeLevels(caller, reach, nowMs), reach, nowMs);
   }
 
   /** The budgets that are set, narrowest first. */
@@ -153,6 +180,7 @@ export class Books {
     this.ownedIds.prune(nowMs, limit);
     this.jobs.prune(nowMs, limit);
     this.idempotency.prune(nowMs, limit);
+    this.freeCalls.prune(nowMs, limit);
     const gone = Math.max(this.holds.prune(nowMs, limit), this.dayRequests.prune(nowMs, limit));
     const nextMs = this.holds.nextPruneMs();
     this.#nextPruneMs = gone === limit ? nowMs : nextMs && Math.max(nextMs, nowMs) + PRUNE_EVERY_MS;

@@ -3,12 +3,18 @@
  * other, so it leaves the row that windows are made of; it costs nothing, takes no slot and makes no usage event.
  */
 import type { Inquired, Inquiry } from "../../core/inquiry.ts";
-import { submissionRefusal } from "../../core/jobs.ts";
+import { SUBMISSIONS, submissionRefusal } from "../../core/jobs.ts";
 import { limitRefusal, ratesOf } from "../../core/limits.ts";
 import { tenantPrices } from "../../core/prices.ts";
-import { authenticate, forbid, sentBefore } from "./admission.ts";
+import { authenticate, forbid, refuseRepeat, sentBefore } from "./admission.ts";
 import type { Books } from "./books.ts";
 import { expireDue } from "./endings.ts";
+
+/**
+ * Whatever a key's `free_rpm_limit`, the quotes of so many submissions have room: what they quote is paid for, or the count
+ * stands, so that a tenant without credit does not have quotes without end.
+ */
+const LEAST = { prices: 0, quote: 0, submission: SUBMISSIONS.allowed };
 
 export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired {
   expireDue(books, nowMs);
@@ -24,7 +30,7 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   }
   const earlier = sentBefore(books, caller, inquiry, nowMs);
   const runs = earlier?.earlier?.state === "running";
-  if (earlier && !runs) return earlier;
+  if (earlier && !runs) return refuseRepeat(books, caller, earlier, nowMs);
   const levels = books.levels(caller, nowMs);
   // A repeat of what runs waits for it: admission says how that ends.
   if (purpose !== "prices" && !runs) {
@@ -37,6 +43,8 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
         : undefined);
     if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
   }
+  const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, LEAST[purpose]);
+  if (tooMany) return { ok: false, refusal: tooMany };
   if (purpose === "quote") count(books, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
   return { ok: true, prices: fixed.prices, rates: ratesOf(books.levels(caller, nowMs), nowMs) };
 }

@@ -46,11 +46,17 @@ export class JobPolls {
     this.#ask = ask;
   }
 
+  /** Whether a job can be told of without asking the upstream. */
+  knows(id: string, nowMs: number): boolean {
+    const shared = this.#shared.get(id);
+    return shared !== undefined && (shared.pending || nowMs - shared.sinceMs < POLL_SHARED_MS);
+  }
+
   /** The job as it is now, or was at most two seconds ago. */
   view(job: Job): Promise<JobView> {
     const nowMs = Date.now();
     const shared = this.#shared.get(job.id);
-    if (shared && (shared.pending || nowMs - shared.sinceMs < POLL_SHARED_MS)) return shared.view;
+    if (shared && this.knows(job.id, nowMs)) return shared.view;
     if (this.#shared.size >= SWEEP_AT) this.#sweep(nowMs);
     // So that the alarm does not ask for what is being asked for.
     this.#store.write((books) => books.jobs.pollNext(job.id, nextPollMs(job.submittedAtMs, nowMs)));

@@ -4,6 +4,7 @@
  * when and how are core/jobs.ts.
  */
 
+import type { FreeReach } from "../../core/free-calls.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import {
   DEADLINE_SLACK_MS,
@@ -16,7 +17,7 @@ import {
 } from "../../core/jobs.ts";
 import { costOf } from "../../core/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { authenticate } from "./admission.ts";
+import { authenticate, forbid } from "./admission.ts";
 import type { Books } from "./books.ts";
 import { expire, release, settle } from "./endings.ts";
 
@@ -40,18 +41,21 @@ export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: numbe
   if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS);
 }
 
-/** The account's own job that a key asks for. Somebody else's id and an unknown one are the same here: not in the table. */
+/** The account's own job that a key asks for, counted as far as that reaches. Somebody else's id and an unknown one are the same here: not in the table. */
 export function findJob(
   books: Books,
   digest: KeyDigest,
   id: string,
+  reach: FreeReach,
   nowMs: number,
 ): { ok: true; job: Job } | { ok: false; refusal: Refusal } {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
   const job = books.jobs.find(id);
-  if (!job || job.submittedAtMs <= nowMs - JOB_KEPT_MS) return { ok: false, refusal: NO_SUCH_JOB };
-  return { ok: true, job };
+  const kept = job && job.submittedAtMs > nowMs - JOB_KEPT_MS;
+  const barred = kept ? forbid(found.caller, job.model) : NO_SUCH_JOB;
+  const refusal = books.takeFree(found.caller, barred ? "local" : reach, nowMs) ?? barred;
+  return job && !refusal ? { ok: true, job } : { ok: false, refusal: refusal ?? NO_SUCH_JOB };
 }
 
 export const NO_SUCH_JOB: Refusal = { kind: "id_not_found", what: "video job" };

@@ -202,6 +202,16 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX idempotency_due ON idempotency (kept_until_ms);
   CREATE INDEX idempotency_running ON idempotency (call_id) WHERE state = 'running';
   `,
+  `
+  -- Calls that cost nothing: what counts now against the limits of a key, team or account. \`buckets\`: JSON, by second.
+  CREATE TABLE free_calls (
+    subject TEXT NOT NULL,
+    reach TEXT NOT NULL CHECK (reach IN ('upstream', 'local')),
+    buckets TEXT NOT NULL,
+    written_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (subject, reach)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 const SCHEMA = "schema";

@@ -1,4 +1,4 @@
-/** Where a key stands, for its holder: read in one transaction, counts nothing. */
+/** Where a key stands, for its holder: read in one transaction. Counts as a call that costs nothing and reaches no upstream. */
 import type { KeyDigest } from "../../core/ids.ts";
 import type { LevelStanding, StandingAnswer } from "../../core/standing.ts";
 import type { Account } from "../../core/tenant.ts";
@@ -10,9 +10,13 @@ export function standing(books: Books, digest: KeyDigest, nowMs: number): Standi
   expireDue(books, nowMs);
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
+  const refusal = books.takeFree(found.caller, "local", nowMs);
+  if (refusal) return { ok: false, refusal };
   const { key, team } = found.caller;
+  const freeLevels = books.freeLevels(found.caller, "upstream", nowMs);
   const budgets = books.budgets(found.caller, nowMs);
   const levels = books.levels(found.caller, nowMs).map((use): LevelStanding => {
+    const free = freeLevels.find(({ level }) => level === use.level);
     const budget = budgets.find(({ level }) => level === use.level);
     return {
       level: use.level,
@@ -20,6 +24,7 @@ export function standing(books: Books, digest: KeyDigest, nowMs: number): Standi
       requests: use.requests.used(nowMs),
       tokens: use.tokens.used(nowMs),
       dayRequests: use.dayRequests?.used(nowMs) ?? null,
+      free: free ? { used: free.calls.used(nowMs), allowed: free.allowed } : null,
       slots: use.slots,
       budget: budget
         ? { spentNanoUsd: budget.spentNanoUsd, heldNanoUsd: budget.heldNanoUsd, endsAtMs: budget.endsAtMs }
