@@ -8,6 +8,8 @@
  */
 export const LARGE_BYTES = 1024 * 1024;
 export const ROOM_BYTES = 48 * 1024 * 1024;
+/** Of answers that are held whole. Who finds no room for one does not wait: it passes as it comes. */
+export const ANSWER_ROOM_BYTES = 24 * 1024 * 1024;
 export const LONGEST_WAIT_MS = 5_000;
 
 /** Silent for longer than this: gone. */
@@ -30,6 +32,11 @@ export type Answer = "inside" | "wait" | "too_late";
 export class BodyRoom {
   /** In the order of coming. */
   #places: Standing[] = [];
+  readonly #roomBytes: number;
+
+  constructor(roomBytes = ROOM_BYTES) {
+    this.#roomBytes = roomBytes;
+  }
 
   /** A place at the end of the queue; `ask` says when it is inside. */
   queue(account: string, bytes: number, nowMs: number): Place {
@@ -74,7 +81,7 @@ export class BodyRoom {
   #isTurnOf(mine: Standing): boolean {
     const busy = new Set(this.#inside.map(({ account }) => account));
     const first = this.#places.find(({ inside, account }) => !inside && !busy.has(account));
-    return first === mine && this.heldBytes + mine.bytes <= ROOM_BYTES;
+    return first === mine && this.heldBytes + mine.bytes <= this.#roomBytes;
   }
 }
 

@@ -9,7 +9,7 @@ import type { Target } from "./routes.ts";
 
 /** Targets known to an isolate at once. */
 const MOST_TARGETS = 1_000;
-/** So long every event of a target is read before it passes, once a broken one has passed unread. */
+/** After a target's stream showed that it should be read first, read its events before they pass for this long. */
 const READ_FIRST_MS = 3_600_000;
 
 export interface TargetHealth {
@@ -19,6 +19,10 @@ export interface TargetHealth {
   answeredAtMs: number;
   /** A broken event of its own, an error's words perhaps, reached a client before it was read. */
   passedBrokenAtMs: number;
+  /** A usage frame of it was read that held nothing but what tenants may see. */
+  usageKnown: boolean;
+  /** One that held something else was read. */
+  usageForeignAtMs: number;
   /** Calls that chose among this target and its equals; turns the order in which those are asked. */
   turns: number;
 }
@@ -54,13 +58,26 @@ const newTargetHealth = (): TargetHealth => ({
   failedAtMs: NEVER,
   answeredAtMs: NEVER,
   passedBrokenAtMs: NEVER,
+  usageKnown: false,
+  usageForeignAtMs: NEVER,
   turns: 0,
 });
 
 export const failedLately = (health: TargetHealth, nowMs: number): boolean => nowMs - health.failedAtMs < LATELY_MS;
 
-/** Its streams may pass before they are read: none of them lately showed that it should be read first. */
+/** A usage frame of the target was read. `foreign`: it held something that no tenant may see, and was written anew. */
+export function usageWasRead(health: TargetHealth, foreign: boolean, nowMs: number): void {
+  health.usageKnown = !foreign;
+  if (foreign) health.usageForeignAtMs = nowMs;
+}
+
+/**
+ * Its streams may pass before they are read: what its usage holds is known, since nothing can be taken out of it then, and
+ * none of its streams lately showed that it should be read first.
+ */
 export const mayPassUnread = (health: TargetHealth, nowMs: number): boolean =>
+  health.usageKnown &&
+  nowMs - health.usageForeignAtMs >= READ_FIRST_MS &&
   nowMs - health.passedBrokenAtMs >= READ_FIRST_MS;
 
 /** The last that was heard of it is that it could not be reached. */

@@ -109,6 +109,18 @@ function concat(parts: readonly Uint8Array[], length: number): Uint8Array {
 
 const utf8 = new TextDecoder("utf-8");
 
+const encoder = new TextEncoder();
+
+/** The event with other data: its other lines stay, in their order. It ends with a blank line. */
+export function withData(event: Uint8Array, data: string): Uint8Array {
+  const lines = utf8.decode(event).split(/\r\n|\n|\r/);
+  const at = lines.findIndex((line) => line.startsWith("data:"));
+  const others = (line: string) => line !== "" && !line.startsWith("data:");
+  const anew = data.split(/\r\n|\n|\r/).map((line) => `data: ${line}`);
+  const written = [...lines.slice(0, at).filter(others), ...anew, ...lines.slice(at).filter(others)];
+  return encoder.encode(`${written.join("\n")}\n\n`);
+}
+
 /** The data of one event: its `data` lines joined; undefined for a comment or an event without data. */
 export function dataOf(event: Uint8Array): string | undefined {
   let data: string | undefined;

@@ -3,7 +3,8 @@
  * told.
  *
  * A JSON answer counts only once it is whole and understood, so that a target that breaks off half-way can still be
- * passed over. A stream counts from its 200 on: after that there is no second target.
+ * passed over; a large one once its beginning is (`read-document.ts`). A stream counts from its 200 on. After that there
+ * is no second target.
  */
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
 import type { Failure } from "../core/failure.ts";
@@ -13,9 +14,9 @@ import { toHex } from "../core/key.ts";
 import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Route, RoutingSnapshot, Target } from "../core/routes.ts";
-import { readUpstream } from "./body.ts";
 import type { Caller, Patience, Ports, UpstreamAnswer } from "./ports.ts";
-import { MAX_ANSWER_BYTES, parseAnswer, upstreamWords } from "./words.ts";
+import { type PassingDocument, readDocument } from "./read-document.ts";
+import { upstreamWords } from "./words.ts";
 
 /** What one client call has become by the time it is forwarded. */
 export interface Forwardable {
@@ -27,6 +28,8 @@ export interface Forwardable {
   readonly routing: RoutingSnapshot;
   /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
   readonly outputCap: number | undefined;
+  /** True where only a whole JSON answer is of use. */
+  readonly wholeAnswer?: boolean;
   /** A fresh reader for the answer of one try. */
   reader(): AnswerReader;
 }
@@ -43,6 +46,7 @@ export type Served = {
   readonly headers: readonly (readonly [string, string])[];
 } & (
   | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer> | null; readonly reader: AnswerReader }
+  | { readonly kind: "passing"; readonly passing: PassingDocument; readonly reader: AnswerReader }
   | { readonly kind: "stream"; readonly answer: Answered; readonly reader: EventReader | BytesReader }
 );
 
@@ -100,7 +104,7 @@ export async function attempt(
     const passing = { ownInstance: route.ownInstance, errors: endpoint.errors, retryAfterMs };
     return failed(failure, await upstreamWords(answer, passing, scrub, signal, ports));
   }
-  const opened = await open(answer, reader, patience, signal, ports);
+  const opened = await open(admitted, answer, reader, patience, signal, ports);
   if ("failure" in opened) return failed(opened.failure);
   return {
     ok: true,
@@ -110,6 +114,7 @@ export async function attempt(
 
 type Opened =
   | { kind: "document"; bytes: Uint8Array<ArrayBuffer> | null; reader: AnswerReader; contentType: string }
+  | { kind: "passing"; passing: PassingDocument; reader: AnswerReader; contentType: string }
   | { kind: "stream"; answer: Answered; reader: EventReader | BytesReader; contentType: string };
 
 /** A free call makes nothing, so its answer is at hand. */
@@ -120,6 +125,7 @@ function patienceOf(call: Call, endpoint: Endpoint, reader: AnswerReader): Patie
 
 /** An answer of status 200, as far as it must be known before the client may be told. */
 async function open(
+  { caller, endpoint, wholeAnswer }: Forwardable,
   answer: Answered,
   reader: AnswerReader,
   patience: Patience,
@@ -129,15 +135,16 @@ async function open(
   const { response } = answer;
   const contentType = response.headers.get("content-type") ?? "";
   if (reader.kind === "json") {
-    // Whether an answer is made before its status or after it is the upstream's way: one limit holds for both.
-    const whole = patience === "whole";
-    const limits = whole ? { ...answer, idleMs: answer.totalMs } : answer;
-    const bytes = await readUpstream(limits, MAX_ANSWER_BYTES, signal, ports);
-    if (bytes === "timeout" && whole) return { failure: { kind: "answer_timeout" } };
-    if (bytes === "malformed") return { failure: { kind: bytes } };
-    if (typeof bytes === "string") return { failure: { kind: bytes, begun: true } };
-    if (!reader.read(parseAnswer(bytes))) return { failure: { kind: "malformed" } };
-    return { kind: "document", bytes, reader, contentType: "application/json" };
+    const wanted = {
+      rules: endpoint.answerRules,
+      account: caller.account,
+      creates: endpoint.creates !== null,
+      whole: wholeAnswer ?? endpoint.manner !== "call",
+      // Whether an answer is made before its status or after it is the upstream's way: one limit holds for both.
+      patient: patience === "whole",
+    };
+    const opened = await readDocument(answer, reader, wanted, signal, ports);
+    return "failure" in opened ? opened : { ...opened, contentType: "application/json" };
   }
   const fits = reader.kind === "events" ? isEventStream(contentType) : reader.accepts(contentType);
   // An engine of the tenant's own may have nothing to say.

@@ -53,7 +53,31 @@ export async function readUpstream(
   signal: AbortSignal,
   ports: Ports,
 ): Promise<Uint8Array<ArrayBuffer> | "lost" | "timeout" | "malformed"> {
-  if (!answer.response.body) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const keep = (chunk: Uint8Array) => {
+    length += chunk.byteLength;
+    chunks.push(chunk);
+    return length > maxBytes ? "malformed" : "more";
+  };
+  const read = await readChunks(answer, keep, signal, ports);
+  return read === "ended" ? join(chunks, length) : read;
+}
+
+/**
+ * What becomes of a chunk that was taken: `more`, please; that was `enough`, the rest is read by somebody else; or it is
+ * `malformed`, and the rest is let go.
+ */
+export type Taken = "more" | "enough" | "malformed";
+
+/** Hands the body over as it comes, until it `ended` or its taker has had `enough`. Then it can be read on. */
+export async function readChunks<T extends Taken>(
+  answer: Answered,
+  take: (chunk: Uint8Array) => T,
+  signal: AbortSignal,
+  ports: Ports,
+): Promise<Exclude<T, "more"> | "ended" | "lost" | "timeout"> {
+  if (!answer.response.body) return "ended";
   const reader = answer.response.body.getReader();
   let timedOut = false;
   const cancel = () => void reader.cancel().catch(() => undefined);
@@ -63,21 +87,21 @@ export async function readUpstream(
   });
   signal.addEventListener("abort", cancel);
   try {
-    const chunks: Uint8Array[] = [];
-    let length = 0;
     for (;;) {
       watchdog.waiting(ports.now());
       const { done, value } = await reader.read();
       // A cancelled reader ends as if the body had: what came is not the whole.
       if (timedOut) return "timeout";
       if (signal.aborted) return "lost";
-      if (done) return join(chunks, length);
-      length += value.byteLength;
-      if (length > maxBytes) {
-        cancel();
-        return "malformed";
+      if (done) {
+        reader.releaseLock();
+        return "ended";
       }
-      chunks.push(value);
+      const taken = take(value);
+      if (taken === "more") continue;
+      if (taken === "malformed") cancel();
+      else reader.releaseLock();
+      return taken as Exclude<T, "more">;
     }
   } catch {
     return timedOut ? "timeout" : "lost";
@@ -168,7 +192,10 @@ export function free(bytes: Uint8Array): void {
 }
 
 /** One array of all chunks. */
-function join(chunks: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
+export function join(
+  chunks: readonly Uint8Array[],
+  length = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
+): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(length);
   let at = 0;
   for (const chunk of chunks) {

@@ -1,14 +1,14 @@
 /**
  * How an answer's bytes pass to the client: as events, read one by one, or as plain bytes.
  *
- * Bytes are the upstream's, but for the usage event that the gateway asked for. A stream of events that breaks says so in
- * an error event before its body is aborted.
+ * Bytes are the upstream's, but for the usage event that the gateway asked for and for usage that nobody may see. A stream
+ * of events that breaks says so in an error event before its body is aborted.
  */
 import type { ErrorShape } from "../core/endpoints/endpoint.ts";
 import type { Outcome } from "../core/hold.ts";
 import type { BytesReader, EventReader } from "../core/meters/meter.ts";
 import { toHttp } from "../core/refusal.ts";
-import { dataOf, SseSplitter } from "../core/sse.ts";
+import { dataOf, SseSplitter, withData } from "../core/sse.ts";
 import { errorBody } from "./answer.ts";
 
 /** The client, as far as a relay must know: whether it is still there, and what ends the upstream. */
@@ -22,6 +22,8 @@ export interface Client {
 export interface Passage {
   /** True once everything that makes the answer whole was taken by the client. */
   readonly delivered: boolean;
+  /** Passes what was read before it was chosen, where something was. */
+  open?(): Promise<void>;
   /** Passes one read on; false when it shows that the answer is broken. */
   take(chunk: Uint8Array): Promise<boolean>;
   /** The upstream's body has ended by itself: true when the answer was whole. */
@@ -45,13 +47,13 @@ export interface UnreadPassage {
   taken(): void;
 }
 
-type ClientSide = WritableStream<Uint8Array>;
+export type ClientSide = WritableStream<Uint8Array>;
 
 /** An abort drops what was taken and is not yet sent, here and in the client: so long its last event has to be read. */
 const LAST_WORDS_MS = 50;
 
 /** Writes to a client for as long as it is there. */
-class Outlet {
+export class Outlet {
   readonly #side: ClientSide;
   readonly #client: Client;
   #writer: WritableStreamDefaultWriter<Uint8Array>;
@@ -114,56 +116,54 @@ class Outlet {
 
 const encoder = new TextEncoder();
 
-/** Server-sent events. `record`: records the id that an event hands out, before that event passes. */
+/** What a passage of events tells of what it reads. */
+export interface EventNews {
+  /** Records the id that an event hands out, before that event passes. */
+  record(id: string): Promise<void>;
+  /** Usage was read. `foreign`: something stood in it that nobody may see. */
+  usageRead(foreign: boolean): void;
+}
+
+/** Server-sent events, each read before it passes. */
 export class EventPassage implements Passage, UnreadPassage {
   readonly #reader: EventReader;
   readonly #outlet: Outlet;
   readonly #shape: ErrorShape;
-  readonly #record: (id: string) => Promise<void>;
+  readonly #news: EventNews;
   readonly #splitter = new SseSplitter();
   #recorded: string | null = null;
   /** The event that ends a whole stream has been seen. */
   #complete = false;
   delivered = false;
 
-  constructor(
-    reader: EventReader,
-    side: ClientSide,
-    client: Client,
-    shape: ErrorShape,
-    record: (id: string) => Promise<void>,
-  ) {
+  constructor(reader: EventReader, side: ClientSide, client: Client, shape: ErrorShape, news: EventNews) {
     this.#reader = reader;
     this.#outlet = new Outlet(side, client);
     this.#shape = shape;
-    this.#record = record;
+    this.#news = news;
   }
 
   async take(chunk: Uint8Array): Promise<boolean> {
-    const { wholeEvents } = this.#reader;
-    const heldBefore = this.#splitter.open;
+    let untouched = !this.#splitter.open;
     const kept: Uint8Array[] = [];
-    let dropped = false;
     for (const event of this.#splitter.push(chunk)) {
-      const verdict = this.#judge(event);
-      if (verdict === "broken") {
-        if (wholeEvents) await this.#writeAll(kept);
+      const passes = this.#judge(event);
+      if (passes === "broken") {
+        await this.#writeAll(kept);
         return false;
       }
-      if (verdict === "drop") dropped = true;
-      else kept.push(event);
+      if (passes !== event) untouched = false;
+      if (passes !== "drop") kept.push(passes);
     }
     if (this.#splitter.overlong) return false;
     await this.#recordNew();
-    const untouched = !dropped && !heldBefore && !this.#splitter.open;
-    if (!wholeEvents || untouched) await this.#writeAll([chunk]);
-    else await this.#writeAll(kept);
+    await this.#writeAll(untouched && !this.#splitter.open ? [chunk] : kept);
     return true;
   }
 
-  /** An event that must be whole before it passes cannot pass unread. */
+  /** An event that must be read before it passes cannot pass unread. */
   get unread(): UnreadPassage | null {
-    return this.#reader.wholeEvents ? null : this;
+    return this.#reader.readFirst ? null : this;
   }
 
   get complete(): boolean {
@@ -189,9 +189,9 @@ export class EventPassage implements Passage, UnreadPassage {
   /** Its last blank line may be missing. */
   async finish(): Promise<boolean> {
     if (this.#splitter.open) {
-      const rest = this.#splitter.rest();
-      if (this.#judge(rest) !== "pass") return false;
-      if (this.#reader.wholeEvents) await this.#writeAll([rest]);
+      const passes = this.#judge(this.#splitter.rest());
+      if (typeof passes === "string") return false;
+      await this.#writeAll([passes]);
     }
     return this.#complete;
   }
@@ -206,19 +206,22 @@ export class EventPassage implements Passage, UnreadPassage {
     return this.delivered ? "completed" : "client_gone";
   }
 
-  #judge(event: Uint8Array): "pass" | "drop" | "broken" {
+  /** The event as it passes, if it does. */
+  #judge(event: Uint8Array): Uint8Array | "drop" | "broken" {
     const data = dataOf(event);
-    if (data === undefined) return "pass";
+    if (data === undefined) return event;
     const verdict = this.#reader.event(data);
-    if (verdict !== "end") return verdict;
-    this.#complete = true;
-    return "pass";
+    const anew = this.#reader.usageAnew();
+    if (anew !== undefined) this.#news.usageRead(anew !== null);
+    if (verdict === "drop" || verdict === "broken") return verdict;
+    if (verdict === "end") this.#complete = true;
+    return typeof anew === "string" ? withData(event, anew) : event;
   }
 
   async #recordNew(): Promise<void> {
     const id = this.#reader.created?.() ?? null;
     if (id === null || id === this.#recorded) return;
-    await this.#record(id);
+    await this.#news.record(id);
     this.#recorded = id;
   }
 

@@ -27,6 +27,8 @@ export interface Ports {
   readonly upstreams: Upstreams;
   /** Of this isolate: what large bodies it holds. */
   readonly bodies: BodyRoom;
+  /** Of this isolate: what large answers it holds whole. */
+  readonly answers: BodyRoom;
   /** The account object with this number; the number comes from an authenticated key only. */
   account(number: AccountNumber): AccountPort;
   /** Unix time, ms. */

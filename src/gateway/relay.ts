@@ -90,6 +90,7 @@ async function pump(
   let sound = true;
   let passedBroken = false;
   try {
+    await passage.open?.();
     while (sound) {
       watchdog.waiting(ports.now());
       const { done, value } = await source.read();

@@ -12,6 +12,7 @@ import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
 import type * as admit from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import { forward } from "./forward.ts";
+import { passFree } from "./pass-document.ts";
 import type { Ports } from "./ports.ts";
 import { parseAnswer } from "./words.ts";
 
@@ -21,8 +22,9 @@ type Applicant = Pick<admit.Applicant, "call" | "endpoint" | "caller" | "callId"
 /** Tells a repeat's answer from the first one's, as Stripe's API does. */
 const REPLAYED = "idempotent-replayed";
 
+type ReadBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 type ReadBack =
-  | { ok: true; text: string; contentType: string; region: string | null }
+  | { ok: true; body: ReadBody; contentType: string; region: string | null }
   | { ok: false; refusal: Refusal };
 
 export async function replay(
@@ -46,7 +48,7 @@ export async function replay(
   const headers = callHeaders(callId, made.region, undefined);
   headers.set("content-type", made.contentType);
   headers.set(REPLAYED, "true");
-  return new Response(made.text, { status: earlier.status, headers });
+  return new Response(made.body, { status: earlier.status, headers });
 }
 
 async function readBack(
@@ -57,7 +59,7 @@ async function readBack(
   ports: Ports,
 ): Promise<ReadBack> {
   if (created.kind === "video_job") {
-    return { ok: true, text: acknowledgement(created), contentType: "application/json", region: null };
+    return { ok: true, body: acknowledgement(created), contentType: "application/json", region: null };
   }
   const { callId, caller } = applicant;
   const params = { id: created.id };
@@ -73,22 +75,23 @@ async function readBack(
       route: { targets: pinnedTo(created), retryOn: [], ownInstance: false },
       routing,
       outputCap: undefined,
+      wholeAnswer: applicant.call.streams,
       reader: () => call.reader(null),
     },
     { signal: client, gone: false },
     ports,
   );
   if (forwarded.kind === "refused") return { ok: false, refusal: goneOr(forwarded.refusal) };
-  if (forwarded.kind !== "served" || forwarded.served.kind !== "document" || !forwarded.served.bytes) {
-    return { ok: false, refusal: { kind: "internal" } };
+  if (forwarded.kind !== "served") return { ok: false, refusal: { kind: "internal" } };
+  const { served } = forwarded;
+  const { region } = served.servedBy;
+  if (served.kind === "passing") {
+    return { ok: true, body: passFree(served.passing, client, ports), contentType: "application/json", region };
   }
-  const { bytes, servedBy } = forwarded.served;
-  const { region } = servedBy;
-  if (!applicant.call.streams) {
-    return { ok: true, text: new TextDecoder().decode(bytes), contentType: "application/json", region };
-  }
-  const text = responseEvents(asObject(parseAnswer(bytes)) ?? {});
-  return { ok: true, text, contentType: "text/event-stream", region };
+  if (served.kind === "stream" || !served.bytes) return { ok: false, refusal: { kind: "internal" } };
+  if (!applicant.call.streams) return { ok: true, body: served.bytes, contentType: "application/json", region };
+  const body = responseEvents(asObject(parseAnswer(served.bytes)) ?? {});
+  return { ok: true, body, contentType: "text/event-stream", region };
 }
 
 /** What is no longer kept there was completed all the same. */

@@ -8,6 +8,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo } from "../core/routes.ts";
 import { callHeaders, refuse } from "./answer.ts";
 import { forward, type Waiting } from "./forward.ts";
+import { passFree } from "./pass-document.ts";
 import { permit } from "./permit.ts";
 import type { Caller, Ports } from "./ports.ts";
 
@@ -47,11 +48,12 @@ export async function serveFree(free: FreeCall, client: AbortSignal, ports: Port
     waitingFor(client),
     ports,
   );
-  if (forwarded.kind !== "served" || forwarded.served.kind !== "document") {
+  if (forwarded.kind !== "served" || forwarded.served.kind === "stream") {
     return no(forwarded.kind === "refused" ? forwarded.refusal : { kind: "internal" });
   }
   const { served } = forwarded;
   const headers = callHeaders(callId, served.servedBy.region, permission.rates);
   headers.set("content-type", served.contentType);
-  return new Response(served.bytes, { status: 200, headers });
+  const body = served.kind === "passing" ? passFree(served.passing, client, ports) : served.bytes;
+  return new Response(body, { status: 200, headers });
 }

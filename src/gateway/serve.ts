@@ -6,7 +6,7 @@
  * The only place where a hold is ended. Each step answers a value or a refusal; a refusal becomes a response at once.
  */
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
-import { mayPassUnread } from "../core/health.ts";
+import { mayPassUnread, usageWasRead } from "../core/health.ts";
 import type { Hold, Rates } from "../core/hold.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
@@ -19,7 +19,8 @@ import { type Forwarded, forward } from "./forward.ts";
 import { admitOnce } from "./idempotency.ts";
 import { Lifetime } from "./lifetime.ts";
 import { own } from "./own.ts";
-import { BytesPassage, EventPassage } from "./passage.ts";
+import { DocumentPassage, recordFirst } from "./pass-document.ts";
+import { BytesPassage, type ClientSide, EventPassage, type Passage } from "./passage.ts";
 import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
 import { prepare } from "./prepare.ts";
@@ -197,19 +198,18 @@ async function deliver(
     respond(new Response(served.bytes, { status, headers }));
     return settled;
   }
-  headers.set("cache-control", "no-store, no-transform");
-  const { answer } = served;
+  if (served.kind === "passing") await recordFirst(served.passing, record);
+  if (served.kind === "stream") headers.set("cache-control", "no-store, no-transform");
   const health = ports.upstreams.health.of(servedBy);
-  const stream = relay(
-    { answer, unreadAllowed: mayPassUnread(health, ports.now()) },
-    (writer) =>
-      served.reader.kind === "events"
-        ? new EventPassage(served.reader, writer, lifetime, admitted.endpoint.errors, record)
-        : new BytesPassage(served.reader, writer, lifetime),
-    lifetime,
-    lifetime.signal,
-    ports,
-  );
+  const usageRead = (foreign: boolean) => usageWasRead(health, foreign, ports.now());
+  const unreadAllowed = mayPassUnread(health, ports.now());
+  const { answer } = served.kind === "passing" ? served.passing : served;
+  const passageTo = (side: ClientSide): Passage => {
+    if (served.kind === "passing") return new DocumentPassage(served.passing, side, lifetime);
+    if (served.reader.kind === "bytes") return new BytesPassage(served.reader, side, lifetime);
+    return new EventPassage(served.reader, side, lifetime, admitted.endpoint.errors, { record, usageRead });
+  };
+  const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
   respond(new Response(stream.body, { status, headers }));
   const { outcome, firstByteAtMs, passedBroken } = await stream.ended;
   if (passedBroken) {

@@ -9,8 +9,6 @@ import { videoRefusal } from "../core/video/codes.ts";
 import { readUpstream } from "./body.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
-/** A JSON answer longer than this is not held in memory. */
-export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 /** An error body longer than this is cut off; its words are not worth more. */
 const MAX_ERROR_BYTES = 64 * 1024;
 

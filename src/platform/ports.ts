@@ -1,5 +1,5 @@
 /** Cloudflare behind the pipeline's ports: KV, D1 and the account objects for one request. */
-import { BodyRoom } from "../core/body-room.ts";
+import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/body-room.ts";
 import { Health } from "../core/health.ts";
 import { asId, type CallId } from "../core/ids.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
@@ -14,6 +14,7 @@ import { upstreamsWith } from "./upstream.ts";
 const edge: EdgeState = newEdgeState();
 const health = new Health();
 const bodies = new BodyRoom();
+const answers = new BodyRoom(ANSWER_ROOM_BYTES);
 
 /** The pipeline's ports, and what only this side of them has. */
 export interface PlatformPorts extends Ports {
@@ -44,6 +45,7 @@ export function openPorts(
     secrets,
     upstreams: upstreamsWith(secrets, health),
     bodies,
+    answers,
     account: (number): AccountPort => account(number),
     now,
     random: () => Math.random(),

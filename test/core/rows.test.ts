@@ -202,7 +202,7 @@ describe("responses", () => {
     const events = stream();
     expect(events.created?.()).toBeNull();
     events.event(JSON.stringify({ type: "response.created", response: { id: "resp_2", status: "in_progress" } }));
-    expect([events.created?.(), events.wholeEvents]).toEqual(["resp_2", true]);
+    expect([events.created?.(), events.readFirst]).toEqual(["resp_2", true]);
   });
 
   function stream() {

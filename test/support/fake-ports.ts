@@ -3,7 +3,7 @@
  * upstreams that answer by script, and a record of every word that was said to either.
  */
 import { createHmac } from "node:crypto";
-import { BodyRoom } from "../../src/core/body-room.ts";
+import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/body-room.ts";
 import { Health } from "../../src/core/health.ts";
 import type { Admission, AdmitRequest, HoldEnd, QueuedEnd, Release, Settlement } from "../../src/core/hold.ts";
 import {
@@ -101,6 +101,7 @@ export interface FakeOptions {
   readonly begin?: (job: NewJob) => Promise<void>;
   readonly job?: JobView;
   readonly bodies?: BodyRoom;
+  readonly answers?: BodyRoom;
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -153,6 +154,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       scrub: (message) => message.replaceAll("u.test", "[removed]"),
     },
     bodies: options.bodies ?? new BodyRoom(),
+    answers: options.answers ?? new BodyRoom(ANSWER_ROOM_BYTES),
     account: () => ({
       admit: async (request) => {
         admitted.push(request);

@@ -9,6 +9,7 @@ import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import { urlFault } from "../public-url.ts";
 import type { Reading, Usage } from "../usage.ts";
+import { CHAT_ANSWER, withUsageAnew } from "./answer-names.ts";
 import { json } from "./body.ts";
 import { CHAT_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
@@ -192,7 +193,8 @@ function jsonReader(chat: Chat, sent: Sent): AnswerReader {
   let exact: Usage | undefined;
   return {
     kind: "json",
-    read(answer) {
+    read(answer, skimmed) {
+      own.add(skimmed?.textBytes("choices") ?? 0);
       const completion: Seen | undefined = asObject(answer);
       if (!completion || completion.error || !Array.isArray(completion.choices)) return false;
       own.add(contentBytes(completion.choices, "message"));
@@ -207,19 +209,22 @@ function eventReader(chat: Chat, sent: Sent): AnswerReader {
   const own = new OwnCount(promptBytes(chat));
   const drops = chat.stream_options?.include_usage !== true;
   let exact: Usage | undefined;
+  let anew: string | null | undefined;
   const event = (data: string): EventVerdict => {
+    anew = undefined;
     if (data === "[DONE]") return "end";
     const chunk: Seen | undefined = parseObject(data);
     if (!chunk || chunk.error) return "broken";
     own.add(contentBytes(chunk.choices, "delta"));
     if (!asObject(chunk.usage)) return "pass";
     exact = usageOf(chunk, chat, sent);
+    anew = withUsageAnew(data, null);
     // Some engines put usage beside the last words; those are the caller's.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     return drops && usageOnly ? "drop" : "pass";
   };
   const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
-  return { kind: "events", wholeEvents: drops, event, reading };
+  return { kind: "events", readFirst: drops, event, usageAnew: () => anew, reading };
 }
 
 const CAP = "max_tokens";
@@ -240,6 +245,7 @@ export const chatCompletions = endpoint({
   kinds: ["chat"],
   instances: true,
   meter,
+  answer: CHAT_ANSWER,
   retry: "safe",
   errors: "openai",
   accept: (chat) => (chat.stream ? "text/event-stream" : "application/json"),

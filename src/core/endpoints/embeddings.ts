@@ -4,6 +4,7 @@ import { asObject } from "../meters/answer-fields.ts";
 import type { Meter } from "../meters/meter.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Usage } from "../usage.ts";
+import { EMBEDDINGS_ANSWER } from "./answer-names.ts";
 import { json } from "./body.ts";
 import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
@@ -51,6 +52,7 @@ export const embeddings = endpoint({
   kinds: ["embedding"],
   instances: true,
   meter,
+  answer: EMBEDDINGS_ANSWER,
   retry: "safe",
   errors: "openai",
 });

@@ -5,6 +5,7 @@
  * plain `Call`, so nothing after it knows which endpoint it serves. Adding an endpoint is adding an entry.
  */
 import type * as z from "zod";
+import type { MemberRules } from "../answer-filter.ts";
 import type { RetryClass } from "../failure.ts";
 import type { Bound } from "../hold.ts";
 import type { AnswerReader, Measured, Meter, Sent } from "../meters/meter.ts";
@@ -12,6 +13,7 @@ import type { OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../prices.ts";
 import type { Refusal } from "../refusal.ts";
 import type { VideoUnit } from "../video/rates.ts";
+import { answerRules } from "./answer-names.ts";
 import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
 import type { Payload } from "./payload.ts";
 
@@ -99,6 +101,8 @@ export interface Endpoint {
   readonly capField: string | null;
   /** What kind of id the answer carries that is the account's from then on; null where none. */
   readonly creates: OwnedRef["kind"] | null;
+  /** What of a JSON answer passes. */
+  readonly answerRules: MemberRules;
   parse(raw: RawCall): ParsedCall;
 }
 
@@ -136,6 +140,8 @@ export interface EndpointEntry<Body> {
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
+  /** Names of a JSON answer's outermost members that pass (all of them: it is written anew, or no JSON). */
+  readonly answer?: ReadonlySet<string>;
   /** Where ids of the service stand: `path.id` or a field of the body. */
   readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];
 }
@@ -160,6 +166,7 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
     modelField: entry.model ?? null,
     capField: entry.cap?.field ?? null,
     creates: entry.creates ?? null,
+    answerRules: answerRules(entry.answer ?? null),
     parse: (raw) => parseCall(entry, raw),
   };
 }

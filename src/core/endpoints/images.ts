@@ -1,6 +1,7 @@
 /** Image generation and editing (contract: POST /v1/images/generations, POST /v1/images/edits). */
 import * as z from "zod";
 import { imagesMade } from "../meters/flat.ts";
+import { IMAGE_ANSWER } from "./answer-names.ts";
 import { form, isFormFile, json } from "./body.ts";
 import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
@@ -40,6 +41,7 @@ export const imageGenerations = endpoint({
   kinds: ["image"],
   instances: true,
   meter: imagesMade(1),
+  answer: IMAGE_ANSWER,
   retry: "costly",
   errors: "openai",
 });
@@ -54,6 +56,7 @@ export const imageEdits = endpoint({
   kinds: ["image"],
   instances: true,
   meter: imagesMade(1),
+  answer: IMAGE_ANSWER,
   retry: "costly",
   errors: "openai",
 });

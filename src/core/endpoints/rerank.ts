@@ -4,6 +4,7 @@ import { asObject } from "../meters/answer-fields.ts";
 import type { Meter } from "../meters/meter.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Usage } from "../usage.ts";
+import { RERANK_ANSWER } from "./answer-names.ts";
 import { json } from "./body.ts";
 import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
@@ -58,6 +59,7 @@ export const rerank = endpoint({
   kinds: ["rerank"],
   instances: true,
   meter,
+  answer: RERANK_ANSWER,
   retry: "safe",
   errors: "openai",
 });

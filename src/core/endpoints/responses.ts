@@ -9,6 +9,7 @@ import { asObject, parseObject } from "../meters/answer-fields.ts";
 import type { EventReader, EventVerdict, JsonReader, Meter, Sent } from "../meters/meter.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Reading, Usage } from "../usage.ts";
+import { RESPONSE_ANSWER, withUsageAnew } from "./answer-names.ts";
 import { json, nothing } from "./body.ts";
 import { RESPONSES_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
@@ -87,7 +88,8 @@ function jsonReader(body: Responses, sent: Sent): JsonReader {
   let id: string | null = null;
   return {
     kind: "json",
-    read(answer) {
+    read(answer, skimmed) {
+      own.add(skimmed?.textBytes("output") ?? 0);
       const response = asObject(answer);
       id = idOf(response);
       if (!response || response.error || id === null) return false;
@@ -108,19 +110,22 @@ function eventReader(body: Responses, sent: Sent): EventReader {
   const own = new OwnCount(promptBytes(body));
   let exact: Usage | undefined;
   let id: string | null = null;
+  let anew: string | null | undefined;
   const event = (data: string): EventVerdict => {
+    anew = undefined;
     if (data === "[DONE]") return "end";
     const said = parseObject(data);
     if (!said || said.error || FAILED_EVENTS.has(said.type)) return "broken";
     const response = asObject(said.response);
     id = idOf(response) ?? id;
+    if (asObject(response?.usage)) anew = withUsageAnew(data, "response");
     if (typeof said.delta === "string") own.add(utf8Bytes(said.delta));
     if (!response || !LAST_EVENTS.has(said.type)) return "pass";
     exact = usageOf(response, sent);
     return "end";
   };
   const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
-  return { kind: "events", wholeEvents: true, event, created: () => id, reading };
+  return { kind: "events", readFirst: true, event, usageAnew: () => anew, created: () => id, reading };
 }
 
 const meter: Meter<Responses> = {
@@ -149,6 +154,7 @@ export const createResponse = endpoint({
   model: "model",
   kinds: ["chat"],
   meter,
+  answer: RESPONSE_ANSWER,
   retry: "creates",
   errors: "openai",
   accept: (body) => (body.stream ? "text/event-stream" : "application/json"),
@@ -165,6 +171,7 @@ export const getResponse = endpoint({
   summary: "A response of the last 24 hours",
   body: nothing,
   kinds: [],
+  answer: RESPONSE_ANSWER,
   retry: "safe",
   errors: "openai",
   owned: [{ kind: "response", at: "path.id" }],
@@ -177,6 +184,7 @@ export const cancelResponse = endpoint({
   summary: "Ends a response that is being made",
   body: nothing,
   kinds: [],
+  answer: RESPONSE_ANSWER,
   retry: "safe",
   errors: "openai",
   owned: [{ kind: "response", at: "path.id" }],

@@ -1,6 +1,7 @@
 /** Transcription (contract: POST /v1/audio/transcriptions), charged per second of the recording, by its true length. */
 import * as z from "zod";
 import { audioHeard, LONGEST_RECORDING_MS } from "../meters/audio.ts";
+import { TRANSCRIPT_ANSWER } from "./answer-names.ts";
 import { type BodyRule, type FormFile, form, isFormFile } from "./body.ts";
 import { OTHER_DATA } from "./callers-data.ts";
 import { endpoint } from "./endpoint.ts";
@@ -45,6 +46,7 @@ export const transcription = endpoint({
   model: "model",
   kinds: ["transcription"],
   meter: audioHeard(isJson),
+  answer: TRANSCRIPT_ANSWER,
   retry: "costly",
   errors: "openai",
   accept: (asked) => (isJson(asked) ? "application/json" : "text/*"),

@@ -2,6 +2,7 @@
  * A meter holds the two sides of metering together so that they cannot drift apart: the true upper bound of what a call
  * can use, and the reading of what it did use. Pure: fed with values and bytes, it says what to charge.
  */
+import type { Skimmed } from "../answer-filter.ts";
 import type { Bound } from "../hold.ts";
 import type { ModelRow } from "../prices.ts";
 import type { Reading } from "../usage.ts";
@@ -39,8 +40,11 @@ export type AnswerReader = JsonReader | EventReader | BytesReader;
 /** For an answer that is one JSON document. */
 export interface JsonReader {
   readonly kind: "json";
-  /** False where the document is no answer (an error under status 200, no object): the try failed. */
-  read(answer: unknown): boolean;
+  /**
+   * False where the document is no answer (an error under status 200, no object): the try failed. `skimmed`: set where it
+   * passed without being kept, so that `answer` holds nothing but its outermost members, large ones empty.
+   */
+  read(answer: unknown, skimmed?: Skimmed): boolean;
   /** The id that the answer hands out, if it does. */
   created?(): string | null;
   reading(): Reading;
@@ -55,9 +59,14 @@ export type EventVerdict = "pass" | "drop" | "end" | "broken";
 /** For an answer that is a stream of server-sent events. */
 export interface EventReader {
   readonly kind: "events";
-  /** True where no event may pass before it is whole: it may have to be dropped, or hands out an id. */
-  readonly wholeEvents: boolean;
+  /** True where no event may pass before it was read: it may have to be dropped, or hands out an id. */
+  readonly readFirst: boolean;
   event(data: string): EventVerdict;
+  /**
+   * Of the usage in the event that was read last: its data as it may pass where something in it may not; null where all of
+   * it may; undefined where there was none.
+   */
+  usageAnew(): string | null | undefined;
   /** The id that an event handed out, if one did. */
   created?(): string | null;
   reading(): Reading;

@@ -1,0 +1,116 @@
+/**
+ * What of an upstream's answer a tenant may see (design section 6): the names of the outermost members of a JSON answer,
+ * and of its usage. Whatever else an upstream says there, of costs, of who served it, of whose account it was, stays here.
+ *
+ * Wide enough for what SDKs and their users read; what stands inside `choices`, `output` or `data` passes as it is.
+ */
+import { AnswerFilter, concat, type MemberRules, type Rewrite } from "../answer-filter.ts";
+import { asObject } from "../meters/answer-fields.ts";
+import { isCount } from "../usage.ts";
+
+const names = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
+
+export const CHAT_ANSWER = names(`
+  id object created model choices usage error system_fingerprint service_tier
+  prompt_logprobs prompt_token_ids prompt_filter_results`);
+export const RESPONSE_ANSWER = names(`
+  id object created_at completed_at status model output output_text usage error incomplete_details
+  background conversation frequency_penalty instructions max_output_tokens max_tool_calls metadata parallel_tool_calls
+  presence_penalty previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier
+  service_tier store temperature text tool_choice tools top_logprobs top_p truncation user`);
+export const EMBEDDINGS_ANSWER = names("id object created model data usage");
+export const RERANK_ANSWER = names("id object created model results usage");
+export const IMAGE_ANSWER = names("id object created model data usage background output_format quality size");
+export const TRANSCRIPT_ANSWER = names(`
+  id object model text task language duration segments words logprobs usage`);
+
+const FIGURES = names(`
+  prompt_tokens completion_tokens total_tokens input_tokens output_tokens cached_tokens reasoning_tokens
+  prompt_cache_hit_tokens prompt_cache_miss_tokens`);
+const DETAILS = names(`
+  prompt_tokens_details completion_tokens_details input_tokens_details output_tokens_details
+  input_token_details output_token_details`);
+const DETAIL_FIGURES = names(`
+  cached_tokens cache_write_tokens cache_creation_tokens text_tokens audio_tokens image_tokens video_tokens
+  reasoning_tokens accepted_prediction_tokens rejected_prediction_tokens`);
+/** How a transcript's usage is told. */
+const USAGE_TYPES = names("tokens duration");
+
+const figure = (value: unknown): boolean => value === null || isCount(value);
+
+/** A member of a usage object as it passes; undefined: it does not. */
+function usageMember(name: string, value: unknown): unknown {
+  if (FIGURES.has(name)) return figure(value) ? value : undefined;
+  if (name === "type") return USAGE_TYPES.has(String(value)) ? value : undefined;
+  if (name === "seconds") return typeof value === "number" && value >= 0 ? value : undefined;
+  if (!DETAILS.has(name)) return undefined;
+  const details = asObject(value);
+  if (!details) return value === null ? null : undefined;
+  return Object.fromEntries(Object.entries(details).filter(([at, inside]) => DETAIL_FIGURES.has(at) && figure(inside)));
+}
+
+function usageAnew(usage: Record<string, unknown>): Record<string, unknown> {
+  const known = Object.entries(usage).map(([name, value]) => [name, usageMember(name, value)] as const);
+  return Object.fromEntries(known.filter(([, value]) => value !== undefined));
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+const USAGE: Rewrite = {
+  maxBytes: 16 * 1024,
+  rewrite(raw) {
+    const text = decoder.decode(raw);
+    const value: unknown = JSON.parse(text);
+    if (value === null) return raw;
+    const usage = asObject(value);
+    if (!usage) return null;
+    const anew = JSON.stringify(usageAnew(usage));
+    // No text that passes has a space in it: what is the same but for spaces holds nothing else, a name twice neither.
+    return anew === text.replace(/\s+/g, "") ? raw : encoder.encode(anew);
+  },
+};
+
+/** An error beside an answer is no answer's to show. */
+const NO_ERROR: Rewrite = {
+  maxBytes: 16 * 1024,
+  rewrite: (raw) => (decoder.decode(raw) === "null" ? raw : null),
+};
+
+/** Kept because it may have to be recorded before it passes. */
+const ID: Rewrite = { maxBytes: 1024, rewrite: (raw) => raw };
+
+/** `allowed`: the endpoint's names; null where every name passes. */
+export function answerRules(allowed: ReadonlySet<string> | null): MemberRules {
+  if (allowed === null) return () => "pass";
+  return (name) => {
+    if (name === null || !allowed.has(name)) return "drop";
+    if (name === "usage") return USAGE;
+    if (name === "error") return NO_ERROR;
+    return name === "id" ? ID : "pass";
+  };
+}
+
+const FRAME_RULES: MemberRules = (name) => (name === "usage" ? USAGE : "pass");
+
+/** Longer than an event may be. */
+const LONGEST_FRAME = 16 * 1024 * 1024;
+
+/** The usage of a frame's `response`. */
+const RESPONSE_FRAME_RULES: MemberRules = (name) =>
+  name === "response" ? { maxBytes: LONGEST_FRAME, rewrite: (raw) => passedOf(raw, FRAME_RULES) } : "pass";
+
+/** A value as it passes by the rules, the very bytes that came where nothing is changed; null where it is no object. */
+function passedOf(raw: Uint8Array, rules: MemberRules): Uint8Array | null {
+  const filter = new AnswerFilter(rules);
+  const passed = filter.push(raw);
+  if (!passed || !filter.whole) return null;
+  return filter.changed ? concat(passed) : raw;
+}
+
+/** A frame that carries usage, with what of it passes; null: it passes as it is. `within`: the member that usage is part of. */
+export function withUsageAnew(data: string, within: "response" | null): string | null {
+  const raw = encoder.encode(data);
+  const passed = passedOf(raw, within === "response" ? RESPONSE_FRAME_RULES : FRAME_RULES);
+  return passed === null || passed === raw ? null : decoder.decode(passed);
+}

@@ -1,0 +1,288 @@
+/**
+ * Reads the grammar of a JSON object while its bytes pass, however they arrive split, and tells where the members of the
+ * outermost object begin and end. Keeps a stack of brackets and one short name, nothing else; each byte is looked at once.
+ *
+ * Accepts what `JSON.parse` accepts, with or without a byte order mark, if it is an object at most `DEEPEST` deep.
+ */
+export const DEEPEST = 512;
+/** A longer name of an outermost member is told as null: nobody asks for it. */
+const LONGEST_NAME = 64;
+
+/** Told of the outermost object. `at`: an offset in the chunk that is being pushed. */
+export interface TopLevel {
+  /** Its brace opens at `at`. */
+  open(at: number): void;
+  /** A member's name ends before `at`. */
+  name(name: string | null, at: number): void;
+  /** The member's value begins at `at` with the byte `first`. */
+  begin(first: number, at: number): void;
+  /** The member's value ends before `at`. */
+  end(at: number): void;
+  /** Its brace closes at `at`. */
+  close(at: number): void;
+}
+
+// What is due next.
+const START = 0;
+const FIRST_NAME = 1;
+const NAME = 2;
+const COLON = 3;
+const VALUE = 4;
+const FIRST_ELEMENT = 5;
+const AFTER_VALUE = 6;
+const DONE = 7;
+const LITERAL = 8;
+const ESCAPE = 9;
+const HEX = 10;
+const TEXT = 11;
+// In a number. Those from `ZERO` to `POWER` may be its end.
+const MINUS = 12;
+const POINT = 13;
+const EXPONENT = 14;
+const EXPONENT_SIGN = 15;
+const ZERO = 16;
+const INTEGER = 17;
+const FRACTION = 18;
+const POWER = 19;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+export const OPEN_ARRAY = 0x5b;
+export const OPEN_OBJECT = 0x7b;
+const CLOSE_ARRAY = 0x5d;
+const CLOSE_OBJECT = 0x7d;
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+const LITERALS: Readonly<Record<number, string>> = { 116: "true", 102: "false", 110: "null" };
+/** What may follow a backslash, but for `u`. */
+const ESCAPES = new Set([...'"\\/bfnrt'].map((letter) => letter.charCodeAt(0)));
+
+const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
+const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+
+export class JsonScan {
+  readonly #told: TopLevel;
+  #state = START;
+  #broken = false;
+  /** Open brackets, outermost first. */
+  readonly #brackets = new Uint8Array(DEEPEST);
+  #depth = 0;
+  #marked = 0;
+  #inName = false;
+  /** Of an outermost member, as it stands in the document; null once it is too long. */
+  #name: string | null = "";
+  #literal = "";
+  #literalAt = 0;
+  #hexDue = 0;
+  /** Values of any kind that have begun. */
+  values = 0;
+  /** Values directly inside the outermost member that was named last. */
+  elements = 0;
+  /** Bytes of texts anywhere inside that member, names not counted. */
+  textBytes = 0;
+
+  constructor(told: TopLevel) {
+    this.#told = told;
+  }
+
+  /** False once what came is not the beginning of a JSON object. */
+  push(chunk: Uint8Array): boolean {
+    let at = 0;
+    while (at < chunk.length && !this.#broken) {
+      if (this.#state === TEXT) at = this.#text(chunk, at);
+      else if (this.#state >= MINUS) at = this.#number(chunk, at);
+      else if (this.#state >= LITERAL) at = this.#inside(chunk[at] as number, at);
+      else at = this.#between(chunk[at] as number, at);
+    }
+    return !this.#broken;
+  }
+
+  /** The document is whole. */
+  get done(): boolean {
+    return this.#state === DONE && !this.#broken;
+  }
+
+  #break(at: number): number {
+    this.#broken = true;
+    return at;
+  }
+
+  /** One byte between values. */
+  #between(byte: number, at: number): number {
+    if (isSpace(byte) && this.#marked % BYTE_ORDER_MARK.length === 0) return at + 1;
+    switch (this.#state) {
+      case START:
+        return this.#start(byte, at);
+      case FIRST_NAME:
+        return byte === CLOSE_OBJECT ? this.#close(at) : this.#openName(byte, at);
+      case NAME:
+        return this.#openName(byte, at);
+      case COLON:
+        if (byte !== 0x3a) return this.#break(at);
+        this.#state = VALUE;
+        return at + 1;
+      case FIRST_ELEMENT:
+        return byte === CLOSE_ARRAY ? this.#close(at) : this.#value(byte, at);
+      case VALUE:
+        return this.#value(byte, at);
+      case AFTER_VALUE:
+        return this.#afterValue(byte, at);
+      default:
+        return this.#break(at);
+    }
+  }
+
+  #start(byte: number, at: number): number {
+    if (byte === BYTE_ORDER_MARK[this.#marked]) {
+      this.#marked++;
+      return at + 1;
+    }
+    if (byte !== OPEN_OBJECT || this.#marked % BYTE_ORDER_MARK.length !== 0) return this.#break(at);
+    this.values++;
+    this.#told.open(at);
+    return this.#open(byte, at);
+  }
+
+  #open(bracket: number, at: number): number {
+    if (this.#depth === DEEPEST) return this.#break(at);
+    this.#brackets[this.#depth++] = bracket;
+    this.#state = bracket === OPEN_OBJECT ? FIRST_NAME : FIRST_ELEMENT;
+    return at + 1;
+  }
+
+  #close(at: number): number {
+    this.#depth--;
+    if (this.#depth > 0) return this.#ended(at + 1);
+    this.#state = DONE;
+    this.#told.close(at);
+    return at + 1;
+  }
+
+  #openName(byte: number, at: number): number {
+    if (byte !== QUOTE) return this.#break(at);
+    this.#inName = true;
+    this.#name = "";
+    this.#state = TEXT;
+    return at + 1;
+  }
+
+  #value(byte: number, at: number): number {
+    this.values++;
+    if (this.#depth === 1) this.#told.begin(byte, at);
+    else if (this.#depth === 2) this.elements++;
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return this.#open(byte, at);
+    if (byte === QUOTE) {
+      this.#state = TEXT;
+      return at + 1;
+    }
+    if (byte === 0x2d || isDigit(byte)) {
+      this.#state = byte === 0x2d ? MINUS : byte === 0x30 ? ZERO : INTEGER;
+      return at + 1;
+    }
+    const literal = LITERALS[byte];
+    if (literal === undefined) return this.#break(at);
+    this.#literal = literal;
+    this.#literalAt = 1;
+    this.#state = LITERAL;
+    return at + 1;
+  }
+
+  /** A value ended before `at`. */
+  #ended(at: number): number {
+    this.#state = AFTER_VALUE;
+    if (this.#depth === 1) this.#told.end(at);
+    return at;
+  }
+
+  #afterValue(byte: number, at: number): number {
+    const inObject = this.#brackets[this.#depth - 1] === OPEN_OBJECT;
+    if (byte === 0x2c) {
+      this.#state = inObject ? NAME : VALUE;
+      return at + 1;
+    }
+    return byte === (inObject ? CLOSE_OBJECT : CLOSE_ARRAY) ? this.#close(at) : this.#break(at);
+  }
+
+  /** One byte of a literal or of an escape. */
+  #inside(byte: number, at: number): number {
+    if (this.#state === LITERAL) {
+      if (byte !== this.#literal.charCodeAt(this.#literalAt)) return this.#break(at);
+      this.#literalAt++;
+      return this.#literalAt === this.#literal.length ? this.#ended(at + 1) : at + 1;
+    }
+    if (this.#inName) this.#addToName(String.fromCharCode(byte));
+    if (this.#state === ESCAPE) {
+      if (byte !== 0x75 && !ESCAPES.has(byte)) return this.#break(at);
+      this.#hexDue = 4;
+      this.#state = byte === 0x75 ? HEX : TEXT;
+      return at + 1;
+    }
+    if (!isHex(byte)) return this.#break(at);
+    if (--this.#hexDue === 0) this.#state = TEXT;
+    return at + 1;
+  }
+
+  #text(chunk: Uint8Array, start: number): number {
+    let at = start;
+    let byte = 0;
+    for (; at < chunk.length; at++) {
+      byte = chunk[at] as number;
+      if (byte === QUOTE || byte === BACKSLASH || byte < 0x20) break;
+    }
+    if (this.#inName) this.#addToName(chunk.subarray(start, at));
+    else this.textBytes += at - start;
+    if (at === chunk.length) return at;
+    if (byte === BACKSLASH) {
+      if (this.#inName) this.#addToName("\\");
+      else this.textBytes++;
+      this.#state = ESCAPE;
+      return at + 1;
+    }
+    if (byte !== QUOTE) return this.#break(at);
+    if (!this.#inName) return this.#ended(at + 1);
+    this.#inName = false;
+    this.#state = COLON;
+    if (this.#depth > 1) return at + 1;
+    this.elements = 0;
+    this.textBytes = 0;
+    this.#told.name(readName(this.#name), at + 1);
+    return at + 1;
+  }
+
+  #addToName(text: string | Uint8Array): void {
+    if (this.#depth !== 1 || this.#name === null) return;
+    if (this.#name.length + text.length > LONGEST_NAME) this.#name = null;
+    else this.#name += typeof text === "string" ? text : String.fromCharCode(...text);
+  }
+
+  #number(chunk: Uint8Array, start: number): number {
+    for (let at = start; at < chunk.length; at++) {
+      const byte = chunk[at] as number;
+      const next = isDigit(byte) ? afterDigit(this.#state, byte) : afterSign(this.#state, byte);
+      if (next === undefined) return this.#state >= ZERO ? this.#ended(at) : this.#break(at);
+      this.#state = next;
+    }
+    return chunk.length;
+  }
+}
+
+/** Undefined where the number cannot go on with it. */
+function afterDigit(state: number, digit: number): number | undefined {
+  if (state === INTEGER || state === FRACTION || state === POWER) return state;
+  if (state === MINUS) return digit === 0x30 ? ZERO : INTEGER;
+  if (state === POINT) return FRACTION;
+  return state === ZERO ? undefined : POWER;
+}
+
+function afterSign(state: number, byte: number): number | undefined {
+  if (byte === 0x2e) return state === ZERO || state === INTEGER ? POINT : undefined;
+  if ((byte | 0x20) === 0x65) return state >= ZERO && state !== POWER ? EXPONENT : undefined;
+  if (byte === 0x2b || byte === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : undefined;
+  return undefined;
+}
+
+/** A name as it stands between its quotes, bytes as characters. One with bytes beyond ASCII is nobody's either. */
+function readName(raw: string | null): string | null {
+  if (raw === null || !raw.includes("\\")) return raw;
+  return JSON.parse(`"${raw}"`) as string;
+}
