@@ -186,7 +186,8 @@ class Kept {
       this.#pieces = [];
       return false;
     }
-    this.#pieces.push(piece);
+    // A copy: the chunk's buffer may be used again.
+    this.#pieces.push(piece.slice());
     return true;
   }
 

@@ -16,6 +16,7 @@ export class DocumentPassage implements Passage {
   /** Only the end of the body tells that all of it was there. */
   readonly delivered = false;
   readonly unread = null;
+  readonly usesUp = true;
 
   constructor(document: PassingDocument, side: ClientSide, client: Client) {
     this.#document = document;

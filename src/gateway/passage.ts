@@ -22,6 +22,8 @@ export interface Client {
 export interface Passage {
   /** True once everything that makes the answer whole was taken by the client. */
   readonly delivered: boolean;
+  /** True where nothing of a piece is used after `take`. */
+  readonly usesUp?: boolean;
   /** Passes what was read before it was chosen, where something was. */
   open?(): Promise<void>;
   /** Passes one read on; false when it shows that the answer is broken. */
@@ -38,6 +40,8 @@ export interface Passage {
 export interface UnreadPassage {
   /** Everything that makes the answer whole has been read. */
   readonly complete: boolean;
+  /** Passes what has come of an event whose end has not: a pipe brings the rest of it. */
+  passRest(): Promise<void>;
   /** Hands the client's side to a pipe, until `takeBack`. */
   lend(): WritableStream<Uint8Array>;
   takeBack(): void;
@@ -134,6 +138,8 @@ export class EventPassage implements Passage, UnreadPassage {
   #recorded: string | null = null;
   /** The event that ends a whole stream has been seen. */
   #complete = false;
+  /** A pipe took over: what is read has passed. */
+  #restPassed = false;
   delivered = false;
 
   constructor(reader: EventReader, side: ClientSide, client: Client, shape: ErrorShape, news: EventNews) {
@@ -170,6 +176,11 @@ export class EventPassage implements Passage, UnreadPassage {
     return this.#complete;
   }
 
+  async passRest(): Promise<void> {
+    this.#restPassed = true;
+    if (this.#splitter.open) await this.#writeAll([this.#splitter.rest()]);
+  }
+
   lend(): ClientSide {
     return this.#outlet.lend();
   }
@@ -191,7 +202,7 @@ export class EventPassage implements Passage, UnreadPassage {
     if (this.#splitter.open) {
       const passes = this.#judge(this.#splitter.rest());
       if (typeof passes === "string") return false;
-      await this.#writeAll([passes]);
+      if (!this.#restPassed) await this.#writeAll([passes]);
     }
     return this.#complete;
   }

@@ -1,7 +1,7 @@
 /**
  * Reads a JSON answer as far as it must be known before the client may be told.
  *
- * Held whole: up to `MOST_HELD_BYTES` and `MOST_HELD_VALUES`, above `LARGE_BYTES` only where the isolate has room for it.
+ * Held whole: up to `MOST_HELD_BYTES` and, since a value takes many times its bytes, `MAX_VALUES`; above `LARGE_BYTES` only where the isolate has room for it.
  * Such an answer is understood before anything passes, so another target may be asked in its stead. Any other passes as it
  * comes, without the members that nobody may see, and its usage is read in passing: it is executed once, however long it
  * is, and costs the isolate what was read of it until then.
@@ -9,6 +9,7 @@
 import { AnswerFilter, type MemberRules } from "../core/answer-filter.ts";
 import { LARGE_BYTES } from "../core/body-room.ts";
 import type { Failure } from "../core/failure.ts";
+import { MAX_VALUES } from "../core/json.ts";
 import type { JsonReader } from "../core/meters/meter.ts";
 import { AnswerPlace } from "./answer-place.ts";
 import { join, readChunks, type Taken } from "./body.ts";
@@ -18,8 +19,6 @@ import { parseAnswer } from "./words.ts";
 type Answered = UpstreamAnswer & { kind: "answer" };
 
 export const MOST_HELD_BYTES = 4 * 1024 * 1024;
-/** An answer of more values is not built in memory: each takes many times its bytes. */
-export const MOST_HELD_VALUES = 250_000;
 
 /** An answer that passes to its client in pieces. */
 export interface PassingDocument {
@@ -105,7 +104,7 @@ class Head {
     this.#passes.push(...passes);
     this.#came.push(chunk);
     this.#bytes += chunk.length;
-    const tooMuch = this.#bytes > MOST_HELD_BYTES || this.#filter.values > MOST_HELD_VALUES;
+    const tooMuch = this.#bytes > MOST_HELD_BYTES || this.#filter.values > MAX_VALUES;
     if (this.#wanted.whole) return tooMuch ? "malformed" : "more";
     if (tooMuch) return "enough";
     if (this.#bytes <= LARGE_BYTES) return "more";
@@ -115,7 +114,7 @@ class Head {
 
   open(reader: JsonReader, ended: boolean): OpenedDocument | { failure: Failure } {
     if (ended && !this.#filter.whole) return MALFORMED;
-    if (!ended || this.#filter.values > MOST_HELD_VALUES) return this.#unread(reader);
+    if (!ended || this.#filter.values > MAX_VALUES) return this.#unread(reader);
     const came = join(this.#came, this.#bytes);
     this.#came = [];
     if (!reader.read(parseAnswer(came))) return MALFORMED;

@@ -13,6 +13,7 @@ import type { Outcome } from "../core/hold.ts";
 import { Watchdog } from "./body.ts";
 import { Opening, passUnread } from "./pass-unread.ts";
 import type { Client, Passage } from "./passage.ts";
+import { pieceReader } from "./piece-reader.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
 export interface Relay {
@@ -74,7 +75,7 @@ async function pump(
   ports: Ports,
 ): Promise<void> {
   const body = answer.response.body as ReadableStream<Uint8Array>;
-  const source = body.getReader();
+  const source = passage.usesUp && Native ? pieceReader(body) : body.getReader();
   let letGo = (): void => void source.cancel().catch(() => undefined);
   const cancel = () => letGo();
   let cancelled = false;
@@ -94,13 +95,14 @@ async function pump(
     while (sound) {
       watchdog.waiting(ports.now());
       const { done, value } = await source.read();
-      if (done) break;
+      if (done || !value) break;
       watchdog.fed();
       firstByteAtMs ??= ports.now();
       opening.add(value);
       sound = await passage.take(value);
       if (passage.delivered) delivered();
       else if (sound && unreadPassage && opening.isText && !signal.aborted && !cancelled) {
+        await unreadPassage.passRest();
         source.releaseLock();
         const unread = passUnread(body, unreadPassage, client, watchdog, delivered, ports);
         letGo = unread.cancel;

@@ -10,6 +10,7 @@ import { world } from "../support/world.ts";
 const { operator, logFile } = world();
 
 let tenant: Tenant;
+let somebody: Tenant;
 let upstream: ScriptedUpstream;
 let upstreamId: string;
 let model: string;
@@ -18,7 +19,7 @@ let script: (exchange: Exchange) => void | Promise<void>;
 const IDLE_MS = 700;
 
 beforeAll(async () => {
-  tenant = await operator.tenant();
+  [tenant, somebody] = await Promise.all([operator.tenant(), operator.tenant()]);
   upstream = await ScriptedUpstream.start((exchange) => script(exchange));
   upstreamId = await operator.upstream(upstream.url, { timeouts: { idle_ms: IDLE_MS } });
   model = await modelOf(tenant);
@@ -27,11 +28,17 @@ afterAll(() => upstream.stop());
 
 let models = 0;
 
-/** A target of its own: what one stream teaches of its target does not reach the others. */
-async function modelOf(owner: Tenant): Promise<string> {
+/** A target of its own: what one stream teaches of its target does not reach the others. `known`: its usage was read before. */
+async function modelOf(owner: Tenant, known = true): Promise<string> {
   const name = `scripted-${upstreamId}-${models++}`;
-  const target = await operator.model(name, { upstream: upstreamId, max_output_tokens: 1000 });
-  return operator.alias(owner, [{ upstream: upstreamId, model: target }]);
+  const model = await operator.model(name, { upstream: upstreamId, max_output_tokens: 1000 });
+  const target = { upstream: upstreamId, model };
+  if (known) {
+    script = (exchange) => exchange.stream(word(0) + usageChunk(1, 1) + DONE);
+    const first = await somebody.post(bodyOf(await operator.alias(somebody, [target])));
+    expect(await first.text()).toContain("[DONE]");
+  }
+  return operator.alias(owner, [target]);
 }
 
 const word = (index: number) => chunk({ content: `word-${index} ` }, { usage: null });
@@ -122,8 +129,9 @@ describe("a stream that breaks ends with an error event and an aborted body, and
     ["silence", () => undefined],
   ];
   test.each(faults)("%s", async (_name, breakIt) => {
+    const asked = await modelOf(tenant);
     const before = await charges();
-    const stream = await begin(breakIt, {}, tenant, await modelOf(tenant));
+    const stream = await begin(breakIt, {}, tenant, asked);
     const startedAtMs = Date.now();
     await stream.readUntil('"upstream_error"');
     expect(Date.now() - startedAtMs).toBeLessThan(IDLE_MS + 1_500);
@@ -158,6 +166,34 @@ describe("what an upstream says of an error in its stream", () => {
     });
     const second = await begin(breakDown, {}, tenant, asked);
     expect(await second.readUntil('"upstream_error"')).not.toContain(words);
+  });
+});
+
+describe("what an upstream says of its costs in the usage that a client asked for", () => {
+  const COSTS = { prompt_tokens: 10, completion_tokens: OPENING, cost: 0.25, provider: "hidden" };
+  const end = (usage: object) => async (exchange: Exchange) => {
+    await exchange.send(chunk({}, { choices: [], usage }) + DONE);
+    exchange.end();
+  };
+  const shown = async (asked: string, usage: object) => {
+    const stream = await begin(end(usage), {}, tenant, asked);
+    return stream.readUntil("[DONE]");
+  };
+
+  test("never passes from a target of which nothing else was seen", async () => {
+    const asked = await modelOf(tenant, false);
+    const before = await charges();
+    for (let turn = 0; turn < 3; turn++) expect(await shown(asked, COSTS)).not.toMatch(/cost|hidden/);
+    await eventually("the charges", async () => (await charges()) === before + 3);
+    expect((await tenant.charges()).at(-1)?.amount_usd).toBeCloseTo(-30e-6, 9);
+  });
+
+  test("passes at most once from a target whose usage held nothing of them before", async () => {
+    const asked = await modelOf(tenant);
+    expect(await shown(asked, COSTS)).toContain("cost");
+    expect(await shown(asked, COSTS)).not.toMatch(/cost|hidden/);
+    expect(await shown(asked, { prompt_tokens: 10, completion_tokens: OPENING })).not.toMatch(/cost|hidden/);
+    expect(await shown(asked, COSTS)).not.toMatch(/cost|hidden/);
   });
 });
 
