@@ -21,6 +21,7 @@ export type ModelKind = (typeof MODEL_KINDS)[number];
 export const PLATFORM_MODELS: ReadonlyMap<string, ModelKind> = new Map<string, ModelKind>([
   ["llama-7b", "chat"],
   ["llama-70b", "chat"],
+  ["glyph-7b", "chat"],
   ["image-turbo", "image"],
   ["image-edit", "image_edit"],
   ["tts-fast", "speech"],
@@ -28,7 +29,9 @@ export const PLATFORM_MODELS: ReadonlyMap<string, ModelKind> = new Map<string, M
   ["voice-1", "voice"],
   ["stt-large", "transcription"],
   ["embed-small", "embedding"],
+  ["glyph-embed", "embedding"],
   ["rerank-base", "rerank"],
+  ["glyph-rerank", "rerank"],
   ["service-video-gen-2.0", "video"],
 ]);
 

@@ -19,7 +19,7 @@ export const chatCompletions: Endpoint = {
       model: body.value.model,
       kinds: ["chat"],
       executes: true,
-      answer: (site) => answer(body.value, complete(body.value, received.bytes.length, site.region), site),
+      answer: (site) => answer(body.value, complete(body.value, site.region), site),
     });
   },
 };

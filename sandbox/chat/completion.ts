@@ -5,9 +5,10 @@
 import type { JsonObject } from "../endpoint.ts";
 import { fingerprint, hash32 } from "../seed.ts";
 import type { Usage } from "../usage.ts";
-import type { ChatRequest, Message } from "./request.ts";
+import { inputTokensOf } from "./prompt.ts";
+import type { ChatRequest } from "./request.ts";
 import { sampleOf } from "./schema-sample.ts";
-import { type MessageWeight, promptTokens, tokensOf } from "./tokens.ts";
+import { tokenizerOf, tokensOf } from "./tokens.ts";
 import { markerOf, prose } from "./words.ts";
 
 /** What a completion is cut to where the request sets no bound. */
@@ -27,12 +28,8 @@ export interface Completion {
   readonly cachedTokens: number | undefined;
 }
 
-export function complete(body: ChatRequest, bodyBytes: number, region: string): Completion {
-  const prompt = promptTokens(
-    body.messages.map(weigh),
-    body.tools?.length ? [JSON.stringify(body.tools)] : [],
-    bodyBytes,
-  );
+export function complete(body: ChatRequest, region: string): Completion {
+  const prompt = inputTokensOf(body);
   const cached = body.sandbox_cached_tokens;
   return {
     choices: Array.from({ length: body.n ?? 1 }, (_, index) => choose(body, region, index)),
@@ -42,16 +39,17 @@ export function complete(body: ChatRequest, bodyBytes: number, region: string): 
 }
 
 function choose(body: ChatRequest, region: string, index: number): Choice {
+  const tokenizer = tokenizerOf(body.model);
   const seed = hash32(JSON.stringify([body.messages, body.seed ?? 0, index]));
   const called = toolOf(body);
   if (called) {
     const args = JSON.stringify(sampleOf(called.function.parameters));
     const id = `call_${fingerprint(`${seed}${called.function.name}`)}`;
-    return { ...cut(tokensOf(args), body, "tool_calls"), call: { id, name: called.function.name } };
+    return { ...cut(tokensOf(args, tokenizer), body, "tool_calls"), call: { id, name: called.function.name } };
   }
   const marker = markerOf(body.model, region);
   const stopped = stopAt(textOf(body, marker, seed), body.stop);
-  return { ...cut(tokensOf(stopped), body, "stop"), call: null };
+  return { ...cut(tokensOf(stopped, tokenizer), body, "stop"), call: null };
 }
 
 /** The first function, or the one that was asked for, unless the model is to speak or has its tool's answer already. */
@@ -69,8 +67,9 @@ function textOf(body: ChatRequest, marker: string, seed: number): string {
   if (format === "json_schema" && body.response_format?.type === "json_schema") {
     return JSON.stringify(sampleOf(body.response_format.json_schema.schema));
   }
-  if (format === "json_object") return JSON.stringify({ served_by: marker, answer: prose("", seed, words).trim() });
-  return body.sandbox_reply ?? prose(marker, seed, words);
+  if (format === "json_object")
+    return JSON.stringify({ served_by: marker, answer: prose("", seed, words, tokenizerOf(body.model)).trim() });
+  return body.sandbox_reply ?? prose(marker, seed, words, tokenizerOf(body.model));
 }
 
 function stopAt(text: string, stop: ChatRequest["stop"]): string {
@@ -86,14 +85,6 @@ function cut(tokens: readonly string[], body: ChatRequest, finish: Choice["finis
     Math.max(MODEL_MAX_OUTPUT_TOKENS, body.sandbox_output_tokens ?? 0),
   );
   return tokens.length > most ? { tokens: tokens.slice(0, most), finish: "length" } : { tokens, finish };
-}
-
-function weigh({ content, tool_calls }: Message): MessageWeight {
-  const calls = tool_calls ? [JSON.stringify(tool_calls)] : [];
-  if (content === null || content === undefined) return { texts: calls, images: 0 };
-  if (typeof content === "string") return { texts: [content, ...calls], images: 0 };
-  const texts = content.flatMap((part) => (part.type === "text" ? [part.text] : []));
-  return { texts: [...texts, ...calls], images: content.length - texts.length };
 }
 
 /** The log's figures once `outputTokens` were made. */

@@ -1,27 +1,35 @@
 /**
- * The service's tokenizer: a token is the longest run of characters that fits four bytes of UTF-8.
+ * The service's tokenizers: a token is the longest run of characters that fits four bytes of UTF-8, or two for the models
+ * named `glyph-`, as for text that a vocabulary knows badly.
  *
- * So a text has about bytes / 4 tokens, and cutting a completion after n tokens never splits a character. A prompt adds
- * the chat template: 3 tokens, and 6 for each message; a picture is 256. Without its pictures a prompt never counts
- * more than the bytes of its JSON body and 32.
+ * So a text has about bytes / 4 tokens, and cutting a completion after n tokens never splits a character. A prompt is
+ * everything that the chat template writes: 3 tokens, 6 for each message, its texts and calls, and the tools; a picture
+ * is 256 tokens, or 512.
  */
-const TOKEN_BYTES = 4;
+export interface Tokenizer {
+  readonly tokenBytes: number;
+  readonly imageTokens: number;
+}
+export const COMMON: Tokenizer = { tokenBytes: 4, imageTokens: 256 };
+const GLYPHS: Tokenizer = { tokenBytes: 2, imageTokens: 512 };
+
+/** By the name of a model or an instance. */
+export const tokenizerOf = (model: string): Tokenizer => (model.startsWith("glyph-") ? GLYPHS : COMMON);
+
 const TEMPLATE_TOKENS = 3;
 const MESSAGE_TOKENS = 6;
-export const IMAGE_TOKENS = 256;
-const BODY_SLACK = 32;
 
 const encoder = new TextEncoder();
 export const byteLength = (text: string): number => encoder.encode(text).length;
 
 /** The tokens of a text, as the pieces that a stream sends. */
-export function tokensOf(text: string): string[] {
+export function tokensOf(text: string, { tokenBytes }: Tokenizer): string[] {
   const tokens: string[] = [];
   let token = "";
   let bytes = 0;
   for (const character of text) {
     const size = byteLength(character);
-    if (bytes + size > TOKEN_BYTES && token !== "") {
+    if (bytes + size > tokenBytes && token !== "") {
       tokens.push(token);
       token = "";
       bytes = 0;
@@ -34,21 +42,25 @@ export function tokensOf(text: string): string[] {
 }
 
 /** Quick for long texts, where the pieces are not needed. */
-export const countTokens = (text: string): number => Math.ceil(byteLength(text) / TOKEN_BYTES);
+export const countTokens = (text: string, { tokenBytes }: Tokenizer): number =>
+  Math.ceil(byteLength(text) / tokenBytes);
 
-/** What a message weighs: its texts, its calls, and how many pictures it holds. */
+/** What a message weighs: its texts, its calls, and how many pictures it holds. One that says nothing is left out. */
 export interface MessageWeight {
   readonly texts: readonly string[];
   readonly images: number;
 }
 
-export function promptTokens(messages: readonly MessageWeight[], extras: readonly string[], bodyBytes: number): number {
-  let text = TEMPLATE_TOKENS;
-  let images = 0;
-  for (const message of messages) {
-    text += MESSAGE_TOKENS + message.texts.reduce((sum, one) => sum + countTokens(one), 0);
-    images += message.images;
+export function promptTokens(
+  messages: readonly MessageWeight[],
+  extras: readonly string[],
+  tokenizer: Tokenizer,
+): number {
+  const textTokens = (texts: readonly string[]) => texts.reduce((sum, text) => sum + countTokens(text, tokenizer), 0);
+  let tokens = TEMPLATE_TOKENS + textTokens(extras);
+  for (const { texts, images } of messages) {
+    if (texts.length === 0 && images === 0) continue;
+    tokens += MESSAGE_TOKENS + textTokens(texts) + images * tokenizer.imageTokens;
   }
-  text += extras.reduce((sum, one) => sum + countTokens(one), 0);
-  return Math.min(text, bodyBytes + BODY_SLACK) + images * IMAGE_TOKENS;
+  return tokens;
 }

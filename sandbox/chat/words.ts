@@ -1,6 +1,6 @@
 /** The language model: words drawn by a seed, marked with the model and region that "thought" them. */
 import { numbersFrom } from "../seed.ts";
-import { tokensOf } from "./tokens.ts";
+import { COMMON, type Tokenizer, tokensOf } from "./tokens.ts";
 
 const WORDS = [
   "the", "toll", "road", "runs", "past", "señal", "and", "over", "a", "bridge", "where", "carts", "wait", "for",
@@ -12,7 +12,7 @@ const WORDS = [
 export const markerOf = (model: string, region: string): string => `[${model}@${region}]`;
 
 /** Exactly `count` tokens of prose behind the marker. */
-export function prose(marker: string, seed: number, count: number): string {
+export function prose(marker: string, seed: number, count: number, tokenizer: Tokenizer = COMMON): string {
   const next = numbersFrom(seed);
   const parts = [marker];
   let bytes = marker.length;
@@ -22,5 +22,5 @@ export function prose(marker: string, seed: number, count: number): string {
     parts.push(word);
     bytes += word.length + 1;
   }
-  return tokensOf(parts.join(" ")).slice(0, count).join("");
+  return tokensOf(parts.join(" "), tokenizer).slice(0, count).join("");
 }

@@ -1,6 +1,6 @@
 /** The body of a response, and how many tokens its input counts. */
 import { z } from "zod";
-import { type MessageWeight, promptTokens } from "../chat/tokens.ts";
+import { type MessageWeight, promptTokens, tokenizerOf } from "../chat/tokens.ts";
 
 /** The service keeps text only: pictures and files belong to chat completions. */
 const REFUSED_PARTS = new Set(["input_image", "input_file", "input_audio", "image_url"]);
@@ -22,6 +22,7 @@ export const ResponseRequest = z.looseObject({
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   stream: z.boolean().nullish(),
+  tools: z.array(z.unknown()).nullish(),
   sandbox_output_tokens: z.int().min(1).max(200_000).optional(),
   sandbox_reply: z.string().optional(),
   sandbox_frame_delay_ms: z.number().min(0).max(60_000).optional(),
@@ -36,20 +37,30 @@ function holdsMedia(item: { readonly [name: string]: unknown }): boolean {
 }
 
 /** The new input alone; what came before adds what it was counted as. */
-export function newInputTokens({ input, instructions }: ResponseRequest, bodyBytes: number): number {
+export function newInputTokens({ model, input, instructions, tools }: ResponseRequest): number {
   const items: MessageWeight[] =
     typeof input === "string"
       ? [{ texts: [input], images: 0 }]
-      : input.map((item) => ({ texts: textsOf(item), images: 0 }));
-  return promptTokens(items, instructions ? [instructions] : [], bodyBytes);
+      : input.map((item) => ({ texts: textsOf(item), images: imagesIn(item) }));
+  const extras = [...(instructions ? [instructions] : []), ...(tools?.length ? [JSON.stringify(tools)] : [])];
+  return promptTokens(items, extras, tokenizerOf(model));
 }
+
+const TEXT_FIELDS = new Set(["text", "content", "output", "arguments", "name", "input"]);
 
 /** Every text in an item, however it is nested. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf);
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([name, inner]) => {
-    if (typeof inner === "string") return ["text", "content", "output", "arguments"].includes(name) ? [inner] : [];
+    if (typeof inner === "string") return TEXT_FIELDS.has(name) ? [inner] : [];
     return textsOf(inner);
   });
+}
+
+/** Pictures in tools' results and beside an empty content: they are read where they are not refused. */
+function imagesIn(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const own = "image_url" in value && typeof value.image_url === "string" ? 1 : 0;
+  return Object.values(value).reduce<number>((sum, inner) => sum + imagesIn(inner), own);
 }

@@ -6,7 +6,7 @@
  */
 import { readJson } from "../body.ts";
 import { MODEL_MAX_OUTPUT_TOKENS } from "../chat/completion.ts";
-import { tokensOf } from "../chat/tokens.ts";
+import { tokenizerOf, tokensOf } from "../chat/tokens.ts";
 import { markerOf, prose } from "../chat/words.ts";
 import type { Answer, Endpoint, EventFrame, JsonObject, Site } from "../endpoint.ts";
 import { done, invalid } from "../refusal.ts";
@@ -35,7 +35,7 @@ export const createResponse: Endpoint = {
       kinds: ["chat"],
       executes: true,
       ...(previous ? { stored: { kind: "response", id: previous } } : {}),
-      answer: (site) => create(body, newInputTokens(body, received.bytes.length), site),
+      answer: (site) => create(body, newInputTokens(body), site),
     });
   },
 };
@@ -105,9 +105,10 @@ async function create(body: ResponseRequest, newTokens: number, site: Site): Pro
 function tokensFor(body: ResponseRequest, previous: KeptResponse | null, region: string): readonly string[] {
   const seed = hash32(JSON.stringify([body.input, body.instructions ?? "", previous?.tokens ?? []]));
   const wanted = body.sandbox_output_tokens ?? 24 + (seed % 24);
-  const text = body.sandbox_reply ?? prose(markerOf(body.model, region), seed, wanted);
+  const tokenizer = tokenizerOf(body.model);
+  const text = body.sandbox_reply ?? prose(markerOf(body.model, region), seed, wanted, tokenizer);
   const model = Math.max(MODEL_MAX_OUTPUT_TOKENS, body.sandbox_output_tokens ?? 0);
-  return tokensOf(text).slice(0, Math.min(body.max_output_tokens ?? model, model));
+  return tokensOf(text, tokenizer).slice(0, Math.min(body.max_output_tokens ?? model, model));
 }
 
 const used = (response: NewResponse, outputTokens: number): Usage => ({

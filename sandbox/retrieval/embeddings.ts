@@ -2,10 +2,10 @@
 import { z } from "zod";
 import { toBase64 } from "../base64.ts";
 import { readJson } from "../body.ts";
-import { countTokens } from "../chat/tokens.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { done } from "../refusal.ts";
 import { hash32 } from "../seed.ts";
+import { embeddedTokens } from "./tokens.ts";
 
 const DIMENSIONS = 768;
 const LARGEST_BATCH = 2_048;
@@ -25,7 +25,7 @@ export const embeddings: Endpoint = {
     if (!read.ok) return read;
     const { model, input, encoding_format } = read.value;
     const texts = typeof input === "string" ? [input] : input;
-    const tokens = texts.reduce((sum, text) => sum + countTokens(text), 0);
+    const tokens = embeddedTokens(texts, model);
     return done({
       model,
       kinds: ["embedding"],

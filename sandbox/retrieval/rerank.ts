@@ -1,15 +1,12 @@
 /** `POST /v1/rerank`: BM25 over the submitted documents, brought between 0 and 1. */
 import { z } from "zod";
 import { readJson } from "../body.ts";
-import { countTokens } from "../chat/tokens.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { done } from "../refusal.ts";
+import { rankedTokens } from "./tokens.ts";
 
 const K1 = 1.2;
 const B = 0.75;
-/** What joins a query and a document, besides their own tokens. */
-const PAIR_TOKENS = 3;
-
 const RerankRequest = z.looseObject({
   model: z.string().min(1),
   query: z.string().min(1),
@@ -26,8 +23,7 @@ export const rerank: Endpoint = {
     const read = readJson(received, RerankRequest);
     if (!read.ok) return read;
     const { model, query, documents, top_n, return_documents } = read.value;
-    const perPair = countTokens(query) + PAIR_TOKENS;
-    const tokens = documents.reduce((sum, document) => sum + countTokens(document) + perPair, 0);
+    const tokens = rankedTokens(query, documents, model);
     return done({
       model,
       kinds: ["rerank"],

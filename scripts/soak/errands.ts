@@ -1,5 +1,5 @@
 /** What customers call for, and how each knows that an answer that came as whole is whole. */
-import { tokensOf } from "../../sandbox/chat/tokens.ts";
+import { COMMON, tokensOf } from "../../sandbox/chat/tokens.ts";
 import { recordingLengthMs } from "../../src/core/meters/audio-recording.ts";
 import { wav } from "../../test/support/audio.ts";
 import { type Asked, callOf, type Names, useOf } from "../../test/support/service.ts";
@@ -40,7 +40,7 @@ const textOf = (body: Uint8Array): string => new TextDecoder().decode(body);
 const jsonOf = (body: Uint8Array): Body => JSON.parse(textOf(body)) as Body;
 const unless = (fine: unknown, flaw: string): string | null => (fine ? null : flaw);
 const hasTokens = (text: string, tokens: number): string | null => {
-  const came = tokensOf(text).length;
+  const came = tokensOf(text, COMMON).length;
   return unless(came === tokens, `it has ${came} tokens, not ${tokens}`);
 };
 

@@ -43,7 +43,13 @@ const ModelBody = z
     max_output_tokens: tokens(1, 100_000_000),
     context_tokens: tokens(1, 1_000_000_000),
     prompt_overhead_tokens: tokens(0, 1_000_000),
-    max_part_tokens: tokens(0, 100_000_000),
+    max_part_tokens: tokens(0, 100_000_000).meta({
+      description:
+        "The most that one part which is not text comes to (16384 for an image). Without it and `context_tokens`, video, audio and files are refused",
+    }),
+    part_tokens: tokens(0, 100_000_000).meta({
+      description: "What such a part counts for where the upstream's usage is not known (256 for an image)",
+    }),
     upstream: z
       .string()
       .nullable()
@@ -64,6 +70,7 @@ const RowAnswer = z
     context_tokens: z.int().nullable(),
     prompt_overhead_tokens: z.int().nullable(),
     max_part_tokens: z.int().nullable(),
+    part_tokens: z.int().nullable(),
     upstream: z.string().nullable(),
   })
   .meta({ id: "PriceBookRow" });
@@ -81,6 +88,7 @@ const rowToWire = (row: ModelRow) => ({
   context_tokens: row.contextTokens ?? null,
   prompt_overhead_tokens: row.promptOverheadTokens ?? null,
   max_part_tokens: row.maxPartTokens ?? null,
+  part_tokens: row.partTokens ?? null,
   upstream: row.upstream ?? null,
 });
 
@@ -161,6 +169,7 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
     ...(body.context_tokens && { contextTokens: body.context_tokens }),
     ...(typeof body.prompt_overhead_tokens === "number" && { promptOverheadTokens: body.prompt_overhead_tokens }),
     ...(typeof body.max_part_tokens === "number" && { maxPartTokens: body.max_part_tokens }),
+    ...(typeof body.part_tokens === "number" && { partTokens: body.part_tokens }),
   };
 }
 

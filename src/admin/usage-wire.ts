@@ -36,6 +36,9 @@ export const UsageAnswer = z
     overrun_usd: usdAnswer.meta({ description: "Beyond what was held; borne by the operator" }),
     loss_usd: usdAnswer.meta({ description: "Executed, or perhaps, and never charged" }),
     ...latency,
+    low_input_calls: z.int().meta({
+      description: "Charged by an input figure of the upstream below a tenth of what was sent by our own count",
+    }),
   })
   .meta({ id: "UsageRow" });
 const { account: _, ...tenantGroups } = groups;
@@ -62,6 +65,7 @@ const COLUMNS: { readonly [R in Reader]: readonly Column[] } = {
     ["overrun_usd", (row) => usd(row.overrunNanoUsd)],
     ["loss_usd", (row) => usd(row.lossNanoUsd)],
     LATENCY,
+    ["low_input_calls", (row) => row.lowInput],
   ],
   tenant: [...QUANTITIES, PRICE, LATENCY],
 };

@@ -33,6 +33,13 @@ export function boundUsage(bound: Bound, cap: number | undefined): Usage {
   return { ...bound.fixed, output_tokens: (cap ?? bound.output.cap) * bound.output.choices };
 }
 
+/** The bound of a turn that brings the tokens of its conversation along; the model reads no more than its context. */
+export function continuing(bound: Bound, earlierTokens: number, contextTokens = Number.POSITIVE_INFINITY): Bound {
+  if (earlierTokens === 0) return bound;
+  const inputTokens = Math.min((bound.fixed.input_tokens ?? 0) + earlierTokens, contextTokens);
+  return { ...bound, fixed: { ...bound.fixed, input_tokens: inputTokens } };
+}
+
 /** Asks one account to admit one call. */
 export interface AdmitRequest {
   readonly callId: CallId;
@@ -180,6 +187,7 @@ export interface UsageEvent {
   readonly reason: string | null;
   readonly status: number;
   readonly source: Reading["source"] | "none";
+  readonly lowInput?: Reading["lowInput"];
   readonly usage: Usage;
   readonly priceNanoUsd: number;
   readonly costNanoUsd: number;

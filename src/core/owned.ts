@@ -27,6 +27,9 @@ export interface Owned extends OwnedRef {
   readonly totalTokens: number;
 }
 
+/** Tokens that a call brings along from the conversations that it names. */
+export const earlierTokens = (owned: readonly Owned[]): number => owned.reduce((sum, one) => sum + one.totalTokens, 0);
+
 /** A new id, recorded before the bytes that carry it pass. `continues`: the id whose conversation it goes on with. */
 export interface NewOwned extends OwnedRef {
   readonly callId: CallId;

@@ -35,7 +35,10 @@ export interface ModelRow {
   readonly maxOutputTokens?: number | undefined;
   readonly contextTokens?: number | undefined;
   readonly promptOverheadTokens?: number | undefined;
+  /** The most that one part which is not text comes to. */
   readonly maxPartTokens?: number | undefined;
+  /** What own count takes for such a part. */
+  readonly partTokens?: number | undefined;
 }
 
 /** What an account pays in place of the price book's own prices. */

@@ -43,4 +43,6 @@ export const isCount = (value: unknown): value is number =>
 export interface Reading {
   readonly source: "exact" | "own_count";
   readonly usage: Usage;
+  /** The upstream's input is below a tenth of what was sent by our own count: charged as it is, and marked. */
+  readonly lowInput?: true;
 }

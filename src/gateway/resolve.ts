@@ -29,7 +29,9 @@ export async function resolve(call: Call, caller: Caller, endpoint: Endpoint, po
       routing = await ports.directory.refresh(caller.account);
       resolution = over(routing);
     }
-    return resolution.ok ? { ok: true, route: resolution.route, routing } : resolution;
+    if (!resolution.ok) return resolution;
+    const refusal = call.boundless(resolution.route.row);
+    return refusal ? { ok: false, refusal } : { ok: true, route: resolution.route, routing };
   } catch (error) {
     ports.log({ event: "routing_failed", error: String(error) });
     return { ok: false, refusal: { kind: "admission_unavailable" } };

@@ -8,6 +8,7 @@
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import { mayPassUnread, usageWasRead } from "../core/health.ts";
 import type { Hold, Rates } from "../core/hold.ts";
+import { earlierTokens } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
 import { type Applicant, measure } from "./admit.ts";
@@ -89,7 +90,7 @@ async function serveHeld(
   const { hold, rates, owned } = admission;
 
   const targets = owned[0] ? pinnedTo(owned[0]) : route.targets;
-  const admitted = { ...applicant, route: { ...route, targets }, routing, hold };
+  const admitted = { ...applicant, route: { ...route, targets }, routing, hold, earlierTokens: earlierTokens(owned) };
   const work = run(admitted, rates, request.signal, ports);
   // Before the upstream is called: without it a client that leaves early tears down catch and finally too.
   ports.waitUntil(work.ended);
@@ -101,6 +102,8 @@ async function serveHeld(
 export interface AdmittedCall extends Applicant {
   readonly routing: RoutingSnapshot;
   readonly hold: Hold;
+  /** Tokens recorded for the conversation that it continues. */
+  readonly earlierTokens: number;
 }
 
 interface Work {
@@ -111,9 +114,9 @@ interface Work {
 
 /** Forwards an admitted call and relays its answer; ends in settle or release, exactly once. */
 function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: Ports): Work {
-  const { hold, endpoint, caller, call, route, measured } = admitted;
+  const { hold, endpoint, caller, call, route, measured, earlierTokens } = admitted;
   const response = Promise.withResolvers<Response>();
-  const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured });
+  const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured, earlierTokens });
   const work = async () => {
     const lifetime = new Lifetime(hold.onDisconnect, call.streams, client);
     lifetime.keep(hold, () => ports.account(caller.number), ports);

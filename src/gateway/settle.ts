@@ -39,6 +39,11 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
       lostTries: ending.lostTries,
     }),
   );
+  if (ending.reading.lowInput) {
+    const { upstream, model } = ending.servedBy;
+    const inputTokens = ending.reading.usage.input_tokens ?? 0;
+    ports.log({ event: "input_figure_low", call: admitted.callId, upstream, model, input_tokens: inputTokens });
+  }
   logEnded(admitted, { ...ending, reason: null, latencyMs: now - admitted.startedAtMs }, ports);
 }
 

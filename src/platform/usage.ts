@@ -37,6 +37,7 @@ const Event = z.object({
   reason: text.nullable(),
   status: z.int(),
   source: z.enum(["exact", "own_count", "none"]),
+  lowInput: z.literal(true).optional(),
   usage: z.object(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, count.optional()]))),
   priceNanoUsd: count,
   costNanoUsd: count,

@@ -185,7 +185,7 @@ describe("bounds", () => {
 });
 
 describe("readings", () => {
-  const sent = { row: ROW, outputCap: undefined, measured: { sentBytes: 1, recordingMs: 61_234 } };
+  const sent = { row: ROW, outputCap: undefined, earlierTokens: 0, measured: { sentBytes: 1, recordingMs: 61_234 } };
   const bytesReader = (parsed: Parsed): BytesReader => {
     const reader = callOf(parsed).reader(sent);
     if (reader.kind !== "bytes") throw new Error("expected a bytes reader");

@@ -220,12 +220,18 @@ describe("the bound of a chat completion", () => {
 describe("reading a chat completion", () => {
   const answer = (usage: unknown) => ({ choices: [{ message: { content: "a".repeat(40) } }], usage });
   const read = (usage: unknown, body: object = BASE) => {
-    const reader = callOf(body).reader({ row: ROW, outputCap: 100, measured: { sentBytes: 1, recordingMs: null } });
+    const reader = callOf(body).reader({
+      row: ROW,
+      outputCap: 100,
+      earlierTokens: 0,
+      measured: { sentBytes: 1, recordingMs: null },
+    });
     if (reader.kind !== "json") throw new Error("expected a JSON reader");
     expect(reader.read(answer(usage))).toBe(true);
     return reader.reading();
   };
-  const OWN = { source: "own_count", usage: { input_tokens: 1, output_tokens: 10 } };
+  // {"messages":[{"role":"user","content":"hi"}]} has 45 bytes.
+  const OWN = { source: "own_count", usage: { input_tokens: 12, output_tokens: 10 } };
 
   it("believes the upstream's figures, an explicit zero too", () => {
     expect(read({ prompt_tokens: 5, completion_tokens: 0 })).toEqual({
@@ -257,7 +263,12 @@ describe("reading a chat completion", () => {
 
   it("takes an error or a document without choices under status 200 for no answer", () => {
     for (const answer of [{ error: { message: "x" } }, {}, [], null, "text", undefined]) {
-      const reader = callOf(BASE).reader({ row: ROW, outputCap: 100, measured: { sentBytes: 1, recordingMs: null } });
+      const reader = callOf(BASE).reader({
+        row: ROW,
+        outputCap: 100,
+        earlierTokens: 0,
+        measured: { sentBytes: 1, recordingMs: null },
+      });
       expect(reader.kind === "json" && reader.read(answer)).toBe(false);
     }
   });
@@ -266,6 +277,7 @@ describe("reading a chat completion", () => {
     const reader = callOf({ ...BASE, stream: true, ...body }).reader({
       row: ROW,
       outputCap: 100,
+      earlierTokens: 0,
       measured: { sentBytes: 1, recordingMs: null },
     });
     if (reader.kind !== "events") throw new Error("expected an event reader");
@@ -289,7 +301,7 @@ describe("reading a chat completion", () => {
   it("counts what was delivered itself where usage never came: frames or bytes / 4, whichever is more", () => {
     const frames = stream();
     for (const word of ["a", "b", "c"]) frames.event(delta(word));
-    expect(frames.reading()).toEqual({ source: "own_count", usage: { input_tokens: 1, output_tokens: 3 } });
+    expect(frames.reading()).toEqual({ source: "own_count", usage: { input_tokens: 15, output_tokens: 3 } });
     const bytes = stream();
     bytes.event(delta("€".repeat(40)));
     expect(bytes.reading().usage.output_tokens).toBe(30);

@@ -29,7 +29,7 @@ const measured = { sentBytes: 1000, recordingMs: null };
 const bound = (endpoint: Endpoint, value: object, row: Partial<ModelRow> = {}) =>
   callOf(endpoint, value).bound({ ...ROW, ...row }, measured);
 function jsonReader(endpoint: Endpoint, value: object): AnswerReader & { kind: "json" } {
-  const reader = callOf(endpoint, value).reader({ row: ROW, outputCap: 100, measured });
+  const reader = callOf(endpoint, value).reader({ row: ROW, outputCap: 100, measured, earlierTokens: 0 });
   if (reader.kind !== "json") throw new Error("expected a JSON reader");
   return reader;
 }
@@ -162,22 +162,22 @@ describe("readings", () => {
   });
 
   it.each<[string, Endpoint, object, object, object]>([
-    ["embeddings", embeddings, EMBED, { data: [] }, { input_tokens: 2, output_tokens: 0 }],
+    ["embeddings", embeddings, EMBED, { data: [] }, { input_tokens: 6, output_tokens: 0 }],
     [
       "embeddings, absurd",
       embeddings,
       EMBED,
       { data: [], usage: { prompt_tokens: -4 } },
-      { input_tokens: 2, output_tokens: 0 },
+      { input_tokens: 6, output_tokens: 0 },
     ],
-    ["rerank", rerank, RERANK, { results: [], usage: { total_tokens: "9" } }, { input_tokens: 2, output_tokens: 0 }],
+    ["rerank", rerank, RERANK, { results: [], usage: { total_tokens: "9" } }, { input_tokens: 19, output_tokens: 0 }],
     ["more images than asked for", imageGenerations, IMAGE, { data: [{}, {}] }, { images: 1 }],
     [
       "responses",
       createResponse,
       { ...RESPONSE, instructions: "abcdefg" },
       { id: "r", output: [{ content: [{ type: "output_text", text: "x".repeat(40) }] }], usage: { output_tokens: 1 } },
-      { input_tokens: 3, output_tokens: 10 },
+      { input_tokens: 18, output_tokens: 10 },
     ],
   ])("%s: our own count where they are missing or absurd, marked", (_, endpoint, value, answer, usage) => {
     expect(read(endpoint, value, answer)).toEqual({ taken: true, source: "own_count", usage });
@@ -206,7 +206,12 @@ describe("responses", () => {
   });
 
   function stream() {
-    const reader = callOf(createResponse, { ...RESPONSE, stream: true }).reader({ row: ROW, outputCap: 100, measured });
+    const reader = callOf(createResponse, { ...RESPONSE, stream: true }).reader({
+      row: ROW,
+      outputCap: 100,
+      measured,
+      earlierTokens: 0,
+    });
     if (reader.kind !== "events") throw new Error("expected an event reader");
     return reader;
   }
@@ -214,7 +219,7 @@ describe("responses", () => {
   it("are whole at response.completed or [DONE], and read their usage there", () => {
     const events = stream();
     expect(events.event(JSON.stringify({ type: "response.output_text.delta", delta: "hello" }))).toBe("pass");
-    expect(events.reading()).toEqual({ source: "own_count", usage: { input_tokens: 2, output_tokens: 2 } });
+    expect(events.reading()).toEqual({ source: "own_count", usage: { input_tokens: 15, output_tokens: 2 } });
     const response = { id: "r", status: "completed", usage: { input_tokens: 3, output_tokens: 1 } };
     expect(events.event(JSON.stringify({ type: "response.completed", response }))).toBe("end");
     expect(events.reading()).toEqual({ source: "exact", usage: { input_tokens: 3, output_tokens: 1 } });

@@ -2,9 +2,11 @@
  * What each endpoint costs when things go wrong: clients that leave, calls that fail, usage figures that are missing or
  * absurd. In a process of its own: the faults are set on models that all tenants share.
  */
+import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";
 import { Operator } from "../support/operator.ts";
+import { ownInputTokens } from "../support/own-count.ts";
 import { TollgateProcess } from "../support/process.ts";
 import { RawClient } from "../support/raw-client.ts";
 import {
@@ -81,10 +83,12 @@ describe("a client that leaves mid stream pays for what was relayed, and the ser
     });
     expect(execution).toMatchObject({ closed_early: true });
     const { chargedNanoUsd } = await billOf(tenant, callId);
-    const owed = owedNanoUsd(execution?.usage ?? {});
-    expect(chargedNanoUsd).toBeGreaterThan(0);
+    const used = execution?.usage ?? {};
     // Frames that were on their way when the client left may be in the one count and not in the other.
-    expect(chargedNanoUsd).toBeLessThanOrEqual(owed);
+    const isText = endpoint !== "speech";
+    const most = owedNanoUsd({ ...used, ...(isText && { input_tokens: ownInputTokens(asked) }) });
+    expect(chargedNanoUsd).toBeGreaterThan(isText ? owedNanoUsd({ input_tokens: used.input_tokens ?? 0 }) : 0);
+    expect(chargedNanoUsd).toBeLessThanOrEqual(most);
     const source = endpoint === "speech" ? "exact" : "own_count";
     expectEvent(callId, { outcome: "client_gone", price_nano_usd: chargedNanoUsd, source });
   });
@@ -170,8 +174,8 @@ describe("a stream that breaks costs what was delivered", () => {
     const { chargedNanoUsd, executions } = await billOf(tenant, callIdOf(response));
     expect(executions).toHaveLength(1);
     const deltas = text.match(/response\.output_text\.delta/g)?.length ?? 0;
-    // "Hi" is one token by our count; each delta is four bytes.
-    expect(chargedNanoUsd).toBe(owedNanoUsd({ input_tokens: 1, output_tokens: deltas }));
+    // Each delta is four bytes.
+    expect(chargedNanoUsd).toBe(owedNanoUsd({ input_tokens: ownInputTokens(asked), output_tokens: deltas }));
     const event = { outcome: "stream_broken", source: "own_count", price_nano_usd: chargedNanoUsd } as const;
     expectEvent(callIdOf(response), event);
   });
@@ -214,14 +218,16 @@ describe("usage that is missing or absurd is settled from our own count, and mar
     const said = "0123456789abcdef";
     const reply = { sandbox_reply: "x".repeat(40) };
     const calls: [string, Record<string, unknown>, Record<string, number>][] = [
-      ["chat", { messages: [{ role: "user", content: said }], ...reply }, { input_tokens: 4, output_tokens: 10 }],
-      ["responses", { input: said, ...reply }, { input_tokens: 4, output_tokens: 10 }],
-      ["responses", { input: said, ...reply, stream: true }, { input_tokens: 4, output_tokens: 10 }],
-      ["embeddings", { input: [said, said] }, { input_tokens: 8 }],
-      ["rerank", { query: "four", documents: [said] }, { input_tokens: 5 }],
+      ["chat", { messages: [{ role: "user", content: said }], ...reply }, { output_tokens: 10 }],
+      ["responses", { input: said, ...reply }, { output_tokens: 10 }],
+      ["responses", { input: said, ...reply, stream: true }, { output_tokens: 10 }],
+      ["embeddings", { input: [said, said] }, {}],
+      ["rerank", { query: "four", documents: [said, said] }, {}],
     ];
-    for (const [endpoint, fields, usage] of calls) {
-      const response = await ask(tenant, smallCall(endpoint, fields));
+    for (const [endpoint, fields, output] of calls) {
+      const asked = smallCall(endpoint, fields);
+      const usage = { input_tokens: ownInputTokens(asked), ...output };
+      const response = await ask(tenant, asked);
       await response.text();
       expect([endpoint, response.status]).toEqual([endpoint, 200]);
       expect([endpoint, (await billOf(tenant, callIdOf(response))).chargedNanoUsd]).toEqual([
@@ -232,7 +238,7 @@ describe("usage that is missing or absurd is settled from our own count, and mar
     }
   });
 
-  test("an explicit zero stays zero, and exact figures are marked as such", async () => {
+  test("an explicit zero stays zero; the event is marked and the operator told", async () => {
     const exact = await ask(tenant, smallCall("embeddings"));
     await exact.text();
     const zero = { prompt_tokens: 0, total_tokens: 0 };
@@ -240,9 +246,12 @@ describe("usage that is missing or absurd is settled from our own count, and mar
     const free = await ask(tenant, smallCall("embeddings"));
     await free.text();
     expect((await billOf(tenant, callIdOf(free))).chargedNanoUsd).toBe(0);
-    for (const response of [exact, free]) {
-      expectEvent(callIdOf(response), { source: "exact" });
-    }
+    expectEvent(callIdOf(exact), { source: "exact", low_input: 0 });
+    expectEvent(callIdOf(free), { source: "exact", low_input: 1 });
+    const told = readFileSync(tollgate.logFile, "utf8").split("\n");
+    expect(told.filter((line) => line.includes("input_figure_low"))).toEqual([
+      expect.stringContaining(callIdOf(free) ?? "no id"),
+    ]);
   });
 
   test("endpoints that are charged by what passes do not ask for usage figures", async () => {

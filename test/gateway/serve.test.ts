@@ -394,7 +394,7 @@ describe("a stream", () => {
       expect(world.settled).toEqual([
         expect.objectContaining({
           outcome: "stream_broken",
-          reading: { source: "own_count", usage: { input_tokens: 2, output_tokens: 1 } },
+          reading: { source: "own_count", usage: { input_tokens: 16, output_tokens: 1 } },
         }),
       ]);
       expect(world.sent).toHaveLength(1);
@@ -431,7 +431,7 @@ describe("a client that leaves", () => {
       expect(world.settled).toEqual([
         expect.objectContaining({ outcome: "client_gone", reading: expect.objectContaining({ source: "own_count" }) }),
       ]);
-      expect(world.settled[0]?.reading.usage.input_tokens).toBe(2);
+      expect(world.settled[0]?.reading.usage.input_tokens).toBe(16);
     },
   );
 
@@ -467,7 +467,7 @@ describe("a client that leaves", () => {
       expect.objectContaining({
         outcome: "client_gone",
         status: 499,
-        reading: { source: "own_count", usage: { input_tokens: 2, output_tokens: 0 } },
+        reading: { source: "own_count", usage: { input_tokens: 16, output_tokens: 0 } },
       }),
     ]);
   });

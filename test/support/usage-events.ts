@@ -10,6 +10,7 @@ export interface StoredEvent {
   readonly reason: string | null;
   readonly status: number;
   readonly source: string;
+  readonly low_input: number;
   readonly upstream: string | null;
   readonly region: string | null;
   readonly input_tokens: number;

@@ -345,12 +345,14 @@ describe("ids that the service handed out", () => {
     expect(await heldFor("other", { model: "other" })).toMatchObject({ kind: "invalid_request", param: "model" });
   });
 
-  it("of a call whose answer was cut count their bound: our own count knows one turn only", async () => {
+  it.each([
+    ["by our own count", { source: "own_count" }],
+    ["by a figure that is far too low", { source: "exact", lowInput: true }],
+  ] as const)("of a call that was settled %s count their bound, which no next turn may exceed", async (_, how) => {
     const { stub } = await newAccount({ balance: 1_000 });
     await stub.admit(request("c1", 100));
     await stub.own(made);
-    const reading = { source: "own_count", usage: { input_tokens: 1, output_tokens: 1 } } as const;
-    await stub.settle(settlement("c1", 0, { reading }));
+    await stub.settle(settlement("c1", 0, { reading: { ...how, usage: { input_tokens: 1, output_tokens: 1 } } }));
     expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ owned: [{ totalTokens: 100 }] });
   });
 

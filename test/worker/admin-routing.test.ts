@@ -235,6 +235,7 @@ describe("models", () => {
       from: "2026-01-01",
       upstream: "main",
       context_tokens: 8192,
+      part_tokens: 1700,
     });
     expect(old).toEqual({
       model: "llama",
@@ -249,6 +250,7 @@ describe("models", () => {
       context_tokens: 8192,
       prompt_overhead_tokens: null,
       max_part_tokens: null,
+      part_tokens: 1700,
       upstream: "main",
     });
     const now = await done("PUT", "/models/llama", { ...CHAT, prices: { input_tokens: { cost_usd: 1 } } });

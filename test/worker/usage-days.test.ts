@@ -37,7 +37,7 @@ const allReports = () => Promise.all(QUERIES.map(report));
 async function expectSums(): Promise<void> {
   const sum = (of: string) =>
     env.BOOKS.prepare(
-      `select ${of} as day, account, key, sum(calls) as calls, sum(price_nano_usd) as price
+      `select ${of} as day, account, key, sum(calls) as calls, sum(price_nano_usd) as price, sum(low_input) as low
        from ${of === "day_ms" ? "usage_days" : "usage_hours"}
        where ${of} < (select days_summed_until_ms from usage_progress) group by 1, 2, 3 order by 1, 2, 3`,
     ).all();

@@ -67,7 +67,7 @@ describe("reports", () => {
     await deliver([
       message(
         event({ usage: { audio_seconds: 1500, images: 2 }, latencyMs: 10, priceNanoUsd: 5, costNanoUsd: 7 }),
-        event({ outcome: "client_gone", latencyMs: 20, overrunNanoUsd: 3 }),
+        event({ outcome: "client_gone", latencyMs: 20, overrunNanoUsd: 3, lowInput: true }),
         event({ outcome: "failed", status: 503, usage: {}, latencyMs: 40, priceNanoUsd: 0, costNanoUsd: 0 }),
         event({ outcome: "expired", usage: {}, latencyMs: 10, priceNanoUsd: 0, costNanoUsd: 0, lossNanoUsd: 11 }),
       ),
@@ -95,6 +95,7 @@ describe("reports", () => {
         overrun_usd: 3e-9,
         loss_usd: 11e-9,
         latency_ms: 20,
+        low_input_calls: 1,
       },
     ]);
   });
@@ -150,7 +151,7 @@ describe("reports", () => {
     expect(cells.sort()).toEqual(
       ["'=1+1", "'+1", "'-1", "'@x", "'\tx", '"\'\rx"', '"say ""hi"", twice"', "plain"].sort(),
     );
-    const margins = lines.slice(0, -1).map((line) => line.split(",").at(-4));
+    const margins = lines.slice(0, -1).map((line) => line.split(",").at(-5));
     expect(new Set(margins)).toEqual(new Set(["-0.000000001"]));
   });
 

@@ -91,9 +91,10 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
       if (fault) return refuse(fault.message, fault.path);
       const checked = schema.safeParse(value);
       if (!checked.success) return refuseIssue(checked.error);
-      const rest: Record<string, unknown> = { ...value, ...forced(checked.data) };
+      const set = forced(checked.data);
+      const rest: Record<string, unknown> = { ...value, ...set };
       for (const field of taken) delete rest[field];
-      return { ok: true, body: checked.data, payload: jsonPayload(rest, dataUrlBytes(checked.data)) };
+      return { ok: true, body: checked.data, payload: jsonPayload(rest, set, dataUrlBytes(checked.data)) };
     },
   };
 }

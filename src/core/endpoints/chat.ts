@@ -5,10 +5,12 @@
  */
 import * as z from "zod";
 import { asObject, parseObject } from "../meters/answer-fields.ts";
-import type { AnswerReader, EventVerdict, Meter, Sent } from "../meters/meter.ts";
-import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
+import type { AnswerReader, EventVerdict, MeasuredBody, Meter, Sent } from "../meters/meter.ts";
+import { countParts } from "../meters/parts.ts";
+import { believe, boundTokens, OwnCount } from "../meters/tokens.ts";
+import { writtenBytes } from "../meters/written.ts";
 import { urlFault } from "../public-url.ts";
-import type { Reading, Usage } from "../usage.ts";
+import type { Usage } from "../usage.ts";
 import { CHAT_ANSWER, withUsageAnew } from "./answer-names.ts";
 import { json } from "./body.ts";
 import { CHAT_DATA } from "./callers-data.ts";
@@ -29,13 +31,12 @@ const ImagePart = z.looseObject({
       .refine(isImageUrl, "must be an https:// URL or a data URL of the form data:image/<subtype>;base64,<bytes>"),
   }),
 });
-/** Parts that the contract does not name pass; each is held for as the dearest part. */
+/** Parts that the contract does not name pass where the model's row bounds them (core/meters/parts.ts). */
 const OtherPart = z.looseObject({
   type: z
     .string('must be a string such as "text"')
     .refine((type) => type !== "text" && type !== "image_url", "does not fit the part's other fields"),
 });
-type ContentPart = z.infer<typeof TextPart> | z.infer<typeof ImagePart> | z.infer<typeof OtherPart>;
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
 const KNOWN_ROLES: ReadonlySet<unknown> = new Set(ROLES);
@@ -117,42 +118,13 @@ export const ChatRequest = z.looseObject({
 });
 type Chat = z.infer<typeof ChatRequest>;
 
-const parts = (chat: Chat): ContentPart[] =>
-  chat.messages.flatMap((message) => (Array.isArray(message.content) ? (message.content as ContentPart[]) : []));
-
-const isText = (part: ContentPart): part is z.infer<typeof TextPart> => part.type === "text";
-
-const dataUrlBytes = (chat: Chat): number =>
-  parts(chat).reduce((sum, part) => {
-    const url = (part as Partial<z.infer<typeof ImagePart>>).image_url?.url;
-    return part.type === "image_url" && url?.startsWith("data:") ? sum + url.length : sum;
-  }, 0);
-
 function leastCap(chat: Chat): number | undefined {
   const given = [chat.max_tokens, chat.max_completion_tokens].filter((cap) => typeof cap === "number");
   return given.length > 0 ? Math.min(...given) : undefined;
 }
 
-/** UTF-8 bytes of the message texts: what our own count takes for the prompt. */
-function promptBytes(chat: Chat): number {
-  return chat.messages.reduce((sum, message) => {
-    if (typeof message.content === "string") return sum + utf8Bytes(message.content);
-    const texts = Array.isArray(message.content) ? (message.content as ContentPart[]).filter(isText) : [];
-    return texts.reduce((bytes, part) => bytes + utf8Bytes(part.text), sum);
-  }, 0);
-}
-
 const meter: Meter<Chat> = {
-  bound: (chat, { sentBytes }, row) =>
-    boundTokens(
-      {
-        otherParts: parts(chat).filter((part) => !isText(part)).length,
-        outputCap: leastCap(chat),
-        choices: chat.n ?? 1,
-      },
-      sentBytes,
-      row,
-    ),
+  bound: (chat, measured, row) => boundTokens({ outputCap: leastCap(chat), choices: chat.n ?? 1 }, measured, row),
   reader: (chat, sent) => (chat.stream ? eventReader(chat, sent) : jsonReader(chat, sent)),
 };
 
@@ -163,7 +135,7 @@ interface Seen {
   readonly usage?: unknown;
 }
 
-function usageOf(seen: Seen, chat: Chat, sent: Sent): Usage | undefined {
+function usageOf(seen: Seen, chat: Chat, sent: Sent<MeasuredBody>): Usage | undefined {
   const usage = asObject(seen.usage);
   if (!usage) return undefined;
   const cap = (sent.outputCap ?? 0) * (chat.n ?? 1);
@@ -171,25 +143,17 @@ function usageOf(seen: Seen, chat: Chat, sent: Sent): Usage | undefined {
   return believe({ input: usage.prompt_tokens, output: usage.completion_tokens, cached }, sent.row, cap);
 }
 
-/** UTF-8 bytes of everything that a choice says: text, reasoning, arguments of tool calls. */
+/** UTF-8 bytes of everything that the choices say. */
 function contentBytes(choices: unknown, field: "delta" | "message"): number {
   if (!Array.isArray(choices)) return 0;
-  return choices.reduce<number>((sum, choice) => sum + textBytes(asObject(choice)?.[field]), 0);
+  return choices.reduce<number>((sum, choice) => sum + writtenBytes(asObject(choice)?.[field]), 0);
 }
 
-function textBytes(value: unknown): number {
-  if (typeof value === "string") return utf8Bytes(value);
-  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + textBytes(item), 0);
-  const fields = asObject(value);
-  if (!fields) return 0;
-  return SPOKEN.reduce((sum, field) => sum + textBytes(fields[field]), 0);
-}
+const ownCount = (chat: Chat, sent: Sent<MeasuredBody>): OwnCount =>
+  new OwnCount(meter.bound(chat, sent.measured, sent.row), sent);
 
-/** Fields of a message or delta that the model wrote. */
-const SPOKEN = ["content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function", "arguments", "text"];
-
-function jsonReader(chat: Chat, sent: Sent): AnswerReader {
-  const own = new OwnCount(promptBytes(chat));
+function jsonReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
+  const own = ownCount(chat, sent);
   let exact: Usage | undefined;
   return {
     kind: "json",
@@ -201,12 +165,12 @@ function jsonReader(chat: Chat, sent: Sent): AnswerReader {
       exact = usageOf(completion, chat, sent);
       return true;
     },
-    reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+    reading: () => own.reading(exact),
   };
 }
 
-function eventReader(chat: Chat, sent: Sent): AnswerReader {
-  const own = new OwnCount(promptBytes(chat));
+function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
+  const own = ownCount(chat, sent);
   const drops = chat.stream_options?.include_usage !== true;
   let exact: Usage | undefined;
   let anew: string | null | undefined;
@@ -223,8 +187,7 @@ function eventReader(chat: Chat, sent: Sent): AnswerReader {
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     return drops && usageOnly ? "drop" : "pass";
   };
-  const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
-  return { kind: "events", readFirst: drops, event, usageAnew: () => anew, reading };
+  return { kind: "events", readFirst: drops, event, usageAnew: () => anew, reading: () => own.reading(exact) };
 }
 
 const CAP = "max_tokens";
@@ -252,5 +215,5 @@ export const chatCompletions = endpoint({
   streams: (chat) => chat.stream === true,
   cap: { field: CAP, replaces: ["max_completion_tokens"] },
   forced: (chat) => (chat.stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}),
-  dataUrlBytes,
+  parts: (chat) => countParts(chat),
 });

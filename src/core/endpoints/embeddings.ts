@@ -2,7 +2,8 @@
 import * as z from "zod";
 import { asObject } from "../meters/answer-fields.ts";
 import type { Meter } from "../meters/meter.ts";
-import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
+import { countParts } from "../meters/parts.ts";
+import { believeInput, boundReading, OwnCount } from "../meters/tokens.ts";
 import type { Usage } from "../usage.ts";
 import { EMBEDDINGS_ANSWER } from "./answer-names.ts";
 import { json } from "./body.ts";
@@ -25,9 +26,9 @@ type Embeddings = z.infer<typeof EmbeddingsRequest>;
 const texts = ({ input }: Embeddings): readonly string[] => (typeof input === "string" ? [input] : input);
 
 const meter: Meter<Embeddings> = {
-  bound: (body, { sentBytes }, row) => boundReading({ sequences: texts(body).length, extraTokens: 0 }, sentBytes, row),
-  reader: (body) => {
-    const own = new OwnCount(texts(body).reduce((sum, text) => sum + utf8Bytes(text), 0));
+  bound: (body, measured, row) => boundReading({ sequences: texts(body).length, extraTokens: 0 }, measured, row),
+  reader: (body, sent) => {
+    const own = new OwnCount(meter.bound(body, sent.measured, sent.row), sent);
     let exact: Usage | undefined;
     return {
       kind: "json",
@@ -37,7 +38,7 @@ const meter: Meter<Embeddings> = {
         exact = believeInput(asObject(list.usage)?.prompt_tokens);
         return true;
       },
-      reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+      reading: () => own.reading(exact),
     };
   },
 };
@@ -53,6 +54,7 @@ export const embeddings = endpoint({
   instances: true,
   meter,
   answer: EMBEDDINGS_ANSWER,
+  parts: (body) => countParts(body, ["input"]),
   retry: "safe",
   errors: "openai",
 });

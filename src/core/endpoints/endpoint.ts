@@ -8,7 +8,9 @@ import type * as z from "zod";
 import type { MemberRules } from "../answer-filter.ts";
 import type { RetryClass } from "../failure.ts";
 import type { Bound } from "../hold.ts";
-import type { AnswerReader, Measured, Meter, Sent } from "../meters/meter.ts";
+import type { AnswerReader, Measured, MeasuredBody, Meter, Sent } from "../meters/meter.ts";
+import { NO_PARTS, type Parts } from "../meters/parts.ts";
+import { boundless } from "../meters/tokens.ts";
 import type { OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../prices.ts";
 import type { Refusal } from "../refusal.ts";
@@ -68,6 +70,8 @@ export interface Call {
   readonly recording: Recording | null;
   /** What tells this call's body from another's, where the call makes something. */
   identity(): readonly Uint8Array<ArrayBuffer>[];
+  /** Why the row names no bound for this call; null where it does. */
+  boundless(row: ModelRow): Refusal | null;
   /** The true upper bound. */
   bound(row: ModelRow, measured: Measured): Bound;
   /** A fresh reader for the answer of one try; `sent` is null where the call costs nothing. */
@@ -136,7 +140,8 @@ export interface EndpointEntry<Body> {
   readonly cap?: { readonly field: string; readonly replaces: readonly string[] };
   /** Fields that are set over the caller's, e.g. to have usage reported. */
   readonly forced?: (body: Body) => Record<string, unknown>;
-  readonly dataUrlBytes?: (body: Body) => number;
+  /** Parts that a model reads as something other than text (none). */
+  readonly parts?: (body: Body) => Parts;
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
@@ -173,15 +178,20 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
 
 function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
   const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
+  let parts = NO_PARTS;
   const parsed = entry.body.parse(raw.body, {
     taken: [...(entry.model ? [entry.model] : []), ...capFields, ...PSEUDONYMOUS],
     forced: entry.forced ?? (() => ({})),
-    dataUrlBytes: entry.dataUrlBytes ?? (() => 0),
+    dataUrlBytes: (body) => {
+      parts = entry.parts?.(body) ?? NO_PARTS;
+      return parts.dataUrlBytes;
+    },
   });
   if (!parsed.ok) return parsed;
   const { body, payload } = parsed;
   const fields = body as Record<string, unknown> | null;
   const owned = ownedRefs(entry, raw.params, fields);
+  const found = (measured: Measured): MeasuredBody => ({ ...measured, parts, ownBytes: payload.ownBytes });
   return {
     ok: true,
     call: {
@@ -196,8 +206,10 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
       jobUnit: entry.jobUnit?.(body) ?? null,
       recording: entry.recording?.(body) ?? null,
       identity: entry.retry === "safe" ? noIdentity : identifying(raw.body),
-      bound: (row, measured) => entry.meter?.bound(body, measured, row) ?? { fixed: {} },
-      reader: (sent) => (entry.meter && sent ? entry.meter.reader(body, sent) : freeReader()),
+      boundless: (row) => boundless(parts, row),
+      bound: (row, measured) => entry.meter?.bound(body, found(measured), row) ?? { fixed: {} },
+      reader: (sent) =>
+        entry.meter && sent ? entry.meter.reader(body, { ...sent, measured: found(sent.measured) }) : freeReader(),
     },
   };
 }

@@ -19,6 +19,8 @@ export interface Payload {
   readonly contentType: string | null;
   /** Bytes that count as prompt: those that are sent, less the content of data URLs and of files. */
   readonly countedBytes: number;
+  /** The same without the room for fields that are set for a try: what our own count takes for the prompt. */
+  readonly ownBytes: number;
   /** The body in pieces, in order; null where there is none. */
   encode(fields: SetFields): readonly Uint8Array<ArrayBuffer>[] | null;
 }
@@ -28,15 +30,25 @@ const encoder = new TextEncoder();
 /** Room for the fields set for a try, other than the model's name, in the bound of a call. */
 const SET_FIELDS_BYTES = 256;
 
-export const NO_PAYLOAD: Payload = { contentType: null, countedBytes: 0, encode: () => null };
+export const NO_PAYLOAD: Payload = { contentType: null, countedBytes: 0, ownBytes: 0, encode: () => null };
 
-/** `rest` without the fields that are set for each try; `skippedBytes`: UTF-8 bytes of data URLs in it, charged per part. */
-export function jsonPayload(rest: Record<string, unknown>, skippedBytes: number): Payload {
+/**
+ * `rest` without the fields that are set for each try; `set`: those of it that are ours; `skippedBytes`: UTF-8 bytes of
+ * data URLs in it, charged per part.
+ */
+export function jsonPayload(
+  rest: Record<string, unknown>,
+  set: Record<string, unknown>,
+  skippedBytes: number,
+): Payload {
   const bytes = encoder.encode(JSON.stringify(rest));
+  // A comma joins what is set to the rest; the braces stand once.
+  const setBytes = Object.keys(set).length === 0 ? 0 : encoder.encode(JSON.stringify(set)).length - 1;
   const isEmpty = bytes.length === 2; // {}
   return {
     contentType: "application/json",
     countedBytes: bytes.length - skippedBytes + SET_FIELDS_BYTES,
+    ownBytes: Math.max(0, bytes.length - skippedBytes - setBytes),
     encode(fields) {
       const head = JSON.stringify(fields).slice(0, -1);
       // The brace that opened `rest` becomes the comma between the two.
@@ -51,6 +63,7 @@ export function formPayload(boundary: FormBoundary, parts: readonly PlainPart[])
   return {
     contentType: formType(boundary),
     countedBytes: textBytes + SET_FIELDS_BYTES,
+    ownBytes: textBytes,
     encode(fields) {
       const set = Object.entries(fields).map(([name, value]) => setPart(name, String(value)));
       const kept = parts.filter((part) => !Object.hasOwn(fields, part.name));
@@ -71,7 +84,7 @@ const setPart = (name: string, value: string): PlainPart => ({
 
 /** Bytes that pass verbatim. */
 export function verbatimPayload(contentType: string | null, bytes: Uint8Array): Payload {
-  return { contentType, countedBytes: bytes.length, encode: () => [ownBuffer(bytes)] };
+  return { contentType, countedBytes: bytes.length, ownBytes: bytes.length, encode: () => [ownBuffer(bytes)] };
 }
 
 /** Request bodies are read into memory of their own, never into shared memory. */

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { asObject } from "../meters/answer-fields.ts";
 import type { Meter } from "../meters/meter.ts";
+import { countParts } from "../meters/parts.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../meters/tokens.ts";
 import type { Usage } from "../usage.ts";
 import { RERANK_ANSWER } from "./answer-names.ts";
@@ -13,6 +14,8 @@ import { OTHER_INPUT } from "./refused.ts";
 
 /** Tokens between a query and a document (design section 4). */
 const PAIR_OVERHEAD_TOKENS = 8;
+/** What own count takes for them. */
+const OWN_PAIR_TOKENS = 4;
 
 export const RerankRequest = z.looseObject({
   model: z.string().min(1).max(256),
@@ -24,17 +27,20 @@ export const RerankRequest = z.looseObject({
 type Rerank = z.infer<typeof RerankRequest>;
 
 const meter: Meter<Rerank> = {
-  bound: ({ documents, query }, { sentBytes }, row) =>
+  bound: ({ documents, query }, measured, row) =>
     boundReading(
       {
         sequences: documents.length,
         extraTokens: documents.length * (utf8Bytes(query) + PAIR_OVERHEAD_TOKENS),
       },
-      sentBytes,
+      measured,
       row,
     ),
-  reader: ({ documents, query }) => {
-    const own = new OwnCount(documents.reduce((sum, document) => sum + utf8Bytes(document), utf8Bytes(query)));
+  reader: (body, sent) => {
+    const { documents, query } = body;
+    // The query stands in the body once, and is read with each document.
+    const again = (documents.length - 1) * Math.ceil(utf8Bytes(query) / 4) + documents.length * OWN_PAIR_TOKENS;
+    const own = new OwnCount(meter.bound(body, sent.measured, sent.row), sent, again);
     let exact: Usage | undefined;
     return {
       kind: "json",
@@ -44,7 +50,7 @@ const meter: Meter<Rerank> = {
         exact = believeInput(asObject(ranking.usage)?.total_tokens);
         return true;
       },
-      reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+      reading: () => own.reading(exact),
     };
   },
 };
@@ -60,6 +66,7 @@ export const rerank = endpoint({
   instances: true,
   meter,
   answer: RERANK_ANSWER,
+  parts: (body) => countParts(body, ["query", "documents"]),
   retry: "safe",
   errors: "openai",
 });

@@ -6,9 +6,11 @@
  */
 import * as z from "zod";
 import { asObject, parseObject } from "../meters/answer-fields.ts";
-import type { EventReader, EventVerdict, JsonReader, Meter, Sent } from "../meters/meter.ts";
+import type { EventReader, EventVerdict, JsonReader, MeasuredBody, Meter, Sent } from "../meters/meter.ts";
+import { countParts } from "../meters/parts.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../meters/tokens.ts";
-import type { Reading, Usage } from "../usage.ts";
+import { writtenBytes } from "../meters/written.ts";
+import type { Usage } from "../usage.ts";
 import { RESPONSE_ANSWER, withUsageAnew } from "./answer-names.ts";
 import { json, nothing } from "./body.ts";
 import { RESPONSES_DATA } from "./callers-data.ts";
@@ -36,28 +38,12 @@ export const ResponsesRequest = z.looseObject({
 });
 type Responses = z.infer<typeof ResponsesRequest>;
 
-const TEXT_PARTS: ReadonlySet<unknown> = new Set(["input_text", "output_text", "text", "refusal", "summary_text"]);
+/** A text given for a list of items stands for one message; this is what such a message has around its text. */
+const MESSAGE_BYTES = utf8Bytes('[{"role":"user","content":}]');
 
-/** The content parts of all items, those that are parts themselves included. */
-function parts({ input }: Responses): Record<string, unknown>[] {
-  if (typeof input === "string") return [];
-  return input.flatMap((item): Record<string, unknown>[] => {
-    if (Array.isArray(item.content)) return item.content.map((part) => asObject(part) ?? {});
-    return "content" in item ? [] : [item];
-  });
-}
-
-const otherParts = (body: Responses): number => parts(body).filter((part) => !TEXT_PARTS.has(part.type)).length;
-
-/** UTF-8 bytes of what was said: what our own count takes for the prompt. */
-function promptBytes(body: Responses): number {
-  const said = [
-    body.instructions,
-    typeof body.input === "string" ? body.input : undefined,
-    ...(typeof body.input === "string" ? [] : body.input.map((item) => item.content)),
-    ...parts(body).map((part) => part.text),
-  ];
-  return said.reduce<number>((sum, text) => sum + (typeof text === "string" ? utf8Bytes(text) : 0), 0);
+function ownCount(body: Responses, sent: Sent<MeasuredBody>): OwnCount {
+  const messageTokens = typeof body.input === "string" ? Math.ceil(MESSAGE_BYTES / 4) : 0;
+  return new OwnCount(meter.bound(body, sent.measured, sent.row), sent, messageTokens);
 }
 
 function usageOf(response: Record<string, unknown>, sent: Sent): Usage | undefined {
@@ -70,20 +56,8 @@ function usageOf(response: Record<string, unknown>, sent: Sent): Usage | undefin
 const idOf = (response: Record<string, unknown> | undefined): string | null =>
   typeof response?.id === "string" && response.id !== "" ? response.id : null;
 
-/** UTF-8 bytes of everything that a response's output says, whatever its items are. */
-function outputBytes(value: unknown): number {
-  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + outputBytes(item), 0);
-  const item = asObject(value);
-  if (!item) return 0;
-  const said = [item.text, item.arguments].reduce<number>(
-    (sum, text) => sum + (typeof text === "string" ? utf8Bytes(text) : 0),
-    0,
-  );
-  return said + outputBytes(item.content) + outputBytes(item.summary);
-}
-
-function jsonReader(body: Responses, sent: Sent): JsonReader {
-  const own = new OwnCount(promptBytes(body));
+function jsonReader(body: Responses, sent: Sent<MeasuredBody>): JsonReader {
+  const own = ownCount(body, sent);
   let exact: Usage | undefined;
   let id: string | null = null;
   return {
@@ -93,12 +67,12 @@ function jsonReader(body: Responses, sent: Sent): JsonReader {
       const response = asObject(answer);
       id = idOf(response);
       if (!response || response.error || id === null) return false;
-      own.add(outputBytes(response.output));
+      own.add(writtenBytes(response.output));
       exact = usageOf(response, sent);
       return true;
     },
     created: () => id,
-    reading: () => (exact ? { source: "exact", usage: exact } : own.reading()),
+    reading: () => own.reading(exact),
   };
 }
 
@@ -106,8 +80,29 @@ function jsonReader(body: Responses, sent: Sent): JsonReader {
 const LAST_EVENTS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
 const FAILED_EVENTS: ReadonlySet<unknown> = new Set(["response.failed", "error"]);
 
-function eventReader(body: Responses, sent: Sent): EventReader {
-  const own = new OwnCount(promptBytes(body));
+/** What events of a stream say that was not said before: pieces as they come, items that come whole. */
+class StreamedItems {
+  /** Bytes of pieces whose items have not been told whole. */
+  #open = 0;
+
+  written(said: Record<string, unknown>): number {
+    // Pieces of sound are no text tokens; their transcript has pieces of its own.
+    if (typeof said.delta === "string" && !/audio\.delta$/.test(String(said.type))) {
+      const bytes = utf8Bytes(said.delta);
+      this.#open += bytes;
+      return bytes;
+    }
+    if (said.type !== "response.output_item.done") return 0;
+    const bytes = writtenBytes(said.item);
+    const unseen = Math.max(0, bytes - this.#open);
+    this.#open = Math.max(0, this.#open - bytes);
+    return unseen;
+  }
+}
+
+function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
+  const own = ownCount(body, sent);
+  const items = new StreamedItems();
   let exact: Usage | undefined;
   let id: string | null = null;
   let anew: string | null | undefined;
@@ -119,22 +114,19 @@ function eventReader(body: Responses, sent: Sent): EventReader {
     const response = asObject(said.response);
     id = idOf(response) ?? id;
     if (asObject(response?.usage)) anew = withUsageAnew(data, "response");
-    if (typeof said.delta === "string") own.add(utf8Bytes(said.delta));
+    own.add(items.written(said));
     if (!response || !LAST_EVENTS.has(said.type)) return "pass";
+    own.atLeast(writtenBytes(response.output));
     exact = usageOf(response, sent);
     return "end";
   };
-  const reading = (): Reading => (exact ? { source: "exact", usage: exact } : own.reading());
+  const reading = () => own.reading(exact);
   return { kind: "events", readFirst: true, event, usageAnew: () => anew, created: () => id, reading };
 }
 
 const meter: Meter<Responses> = {
-  bound: (body, { sentBytes }, row) =>
-    boundTokens(
-      { otherParts: otherParts(body), outputCap: body.max_output_tokens ?? undefined, choices: 1 },
-      sentBytes,
-      row,
-    ),
+  bound: (body, measured, row) =>
+    boundTokens({ outputCap: body.max_output_tokens ?? undefined, choices: 1 }, measured, row),
   reader: (body, sent) => (body.stream ? eventReader(body, sent) : jsonReader(body, sent)),
 };
 
@@ -160,6 +152,7 @@ export const createResponse = endpoint({
   accept: (body) => (body.stream ? "text/event-stream" : "application/json"),
   streams: (body) => body.stream === true,
   cap: { field: CAP, replaces: [] },
+  parts: (body) => countParts(body),
   creates: "response",
   owned: [{ kind: "response", at: "previous_response_id" }],
 });

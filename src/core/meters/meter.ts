@@ -7,13 +7,14 @@ import type { Bound } from "../hold.ts";
 import type { ModelRow } from "../prices.ts";
 import type { Reading } from "../usage.ts";
 import type { Estimate } from "../video/quote.ts";
+import type { Parts } from "./parts.ts";
 
 /** `Body` is the endpoint's validated body. */
 export interface Meter<Body> {
   /** The true upper bound. */
-  bound(body: Body, measured: Measured, row: ModelRow): Bound;
+  bound(body: Body, measured: MeasuredBody, row: ModelRow): Bound;
   /** A fresh reader for one answer. */
-  reader(body: Body, sent: Sent): AnswerReader;
+  reader(body: Body, sent: Sent<MeasuredBody>): AnswerReader;
 }
 
 /** What was measured of a call before it was admitted. */
@@ -26,12 +27,22 @@ export interface Measured {
   readonly estimate?: Estimate | undefined;
 }
 
+/** The same with what was found in the body when it was parsed. */
+export interface MeasuredBody extends Measured {
+  /** Parts of it that are not text. */
+  readonly parts: Parts;
+  /** Bytes that the caller sent, without the content of data URLs and files and without fields that we set. */
+  readonly ownBytes: number;
+}
+
 /** What stood in the call that was sent. */
-export interface Sent {
+export interface Sent<Of = Measured> {
   readonly row: ModelRow;
   /** The cap per choice that was sent upstream. */
   readonly outputCap: number | undefined;
-  readonly measured: Measured;
+  readonly measured: Of;
+  /** Tokens recorded for the conversations that the call continues; 0 where it continues none. */
+  readonly earlierTokens: number;
 }
 
 /** Reads the usage of one answer in passing. `reading()` always resolves, once the answer is over or cut. */

@@ -3,31 +3,33 @@
  * part that is not text; output by the cap. Reading: the upstream's usage figures, or our own count where they are
  * missing or absurd.
  */
-import type { Bound } from "../hold.ts";
+import { type Bound, continuing } from "../hold.ts";
 import type { ModelRow } from "../prices.ts";
+import type { Refusal } from "../refusal.ts";
 import { isCount, type Reading, type Usage } from "../usage.ts";
+import type { MeasuredBody, Sent } from "./meter.ts";
+import type { Parts } from "./parts.ts";
 
 /** Tokens that a model's prompt template may add, unless its row says. */
 export const DEFAULT_PROMPT_OVERHEAD_TOKENS = 32;
-/** Tokens that one image or other part may come to, unless the row says. */
+/** Tokens that one part which is not text may come to, unless the row says. */
 export const DEFAULT_MAX_PART_TOKENS = 16_384;
+/** What own count takes for such a part, unless the row says. */
+export const DEFAULT_PART_TOKENS = 256;
 /** No model takes a longer prompt; a figure above it is absurd where the row names no context. */
 const LONGEST_PROMPT_TOKENS = 10_000_000;
 
 /** What a body asks for that bounds its tokens. */
 export interface TokenDemand {
-  /** Parts that are not text. */
-  readonly otherParts: number;
   /** The least output cap given; undefined where there is none. */
   readonly outputCap: number | undefined;
   readonly choices: number;
 }
 
 /** The true upper bound: a token is never less than a byte of what is sent. The row of a text model has an output limit. */
-export function boundTokens(demand: TokenDemand, sentBytes: number, row: ModelRow): Bound {
+export function boundTokens(demand: TokenDemand, { sentBytes, parts }: MeasuredBody, row: ModelRow): Bound {
   const overhead = row.promptOverheadTokens ?? DEFAULT_PROMPT_OVERHEAD_TOKENS;
-  const parts = demand.otherParts * (row.maxPartTokens ?? DEFAULT_MAX_PART_TOKENS);
-  const input = Math.min(sentBytes + overhead + parts, row.contextTokens ?? Number.POSITIVE_INFINITY);
+  const input = Math.min(sentBytes + overhead + mostOf(parts, row), row.contextTokens ?? Number.POSITIVE_INFINITY);
   const rowCap = row.maxOutputTokens ?? 0;
   return {
     fixed: { input_tokens: input },
@@ -48,10 +50,30 @@ export interface ReadingDemand {
 }
 
 /** The true upper bound of a model that writes nothing. */
-export function boundReading({ sequences, extraTokens }: ReadingDemand, sentBytes: number, row: ModelRow): Bound {
+export function boundReading(
+  { sequences, extraTokens }: ReadingDemand,
+  { sentBytes, parts }: MeasuredBody,
+  row: ModelRow,
+): Bound {
   const overhead = sequences * (row.promptOverheadTokens ?? DEFAULT_PROMPT_OVERHEAD_TOKENS);
   const context = sequences * (row.contextTokens ?? Number.POSITIVE_INFINITY);
-  return { fixed: { input_tokens: Math.min(sentBytes + overhead + extraTokens, context) } };
+  return { fixed: { input_tokens: Math.min(sentBytes + overhead + mostOf(parts, row) + extraTokens, context) } };
+}
+
+/**
+ * An image is at most the row's `max_part_tokens`. How long a video, a recording or a file is stands nowhere in a body:
+ * such a part takes the model's whole context, or where the row names none what it says that no part exceeds.
+ */
+function mostOf({ images, unbounded }: Parts, row: ModelRow): number {
+  const most = row.contextTokens ?? row.maxPartTokens ?? LONGEST_PROMPT_TOKENS;
+  return images * (row.maxPartTokens ?? DEFAULT_MAX_PART_TOKENS) + unbounded * most;
+}
+
+/** A part of unknown length is refused where the row names neither a context nor the most that a part comes to. */
+export function boundless({ unbounded }: Parts, row: ModelRow): Refusal | null {
+  if (unbounded === 0 || row.contextTokens !== undefined || row.maxPartTokens !== undefined) return null;
+  const message = "This model takes text and images only: no bound is known for video, audio, files and other parts.";
+  return { kind: "invalid_request", message, param: null };
 }
 
 /** The one figure of a model that only reads, where it can be believed. */
@@ -66,15 +88,31 @@ export interface TokenFigures {
   readonly cached: unknown;
 }
 
-/** What our own count rests on, gathered while the answer passes. */
+/** What an upstream's input must come to, as a share of our own count, for it to pass unmarked. */
+const LOW_INPUT_SHARE = 10;
+
+/**
+ * Our own count: what was sent, and what was written as far as the answer has passed. Settles a call whose usage is not
+ * known, and says of an upstream's figures whether they are suspiciously low. Never above the bound.
+ */
 export class OwnCount {
+  readonly #inputTokens: number;
+  readonly #sentTokens: number;
+  readonly #mostOutput: number;
   #frames = 0;
   #bytes = 0;
-  readonly #inputTokens: number;
 
-  /** `promptBytes`: UTF-8 bytes of the message texts. */
-  constructor(promptBytes: number) {
-    this.#inputTokens = Math.ceil(promptBytes / 4);
+  /** `extraTokens`: what the model reads beyond the bytes of the body. */
+  constructor(bound: Bound, sent: Sent<MeasuredBody>, extraTokens = 0) {
+    const { row, measured, earlierTokens, outputCap } = sent;
+    const { images, unbounded } = measured.parts;
+    const parts = (images + unbounded) * (row.partTokens ?? DEFAULT_PART_TOKENS);
+    this.#sentTokens = Math.ceil(measured.ownBytes / 4) + parts + extraTokens;
+    const most = continuing(bound, earlierTokens, row.contextTokens).fixed.input_tokens ?? 0;
+    // The default is an image's: a part of unknown length counts for as much as it is held for.
+    const isUnknown = unbounded > 0 && row.partTokens === undefined;
+    this.#inputTokens = isUnknown ? most : Math.min(this.#sentTokens + earlierTokens, most);
+    this.#mostOutput = bound.output ? (outputCap ?? bound.output.cap) * bound.output.choices : 0;
   }
 
   /** One frame that carried content, and the UTF-8 bytes of it. */
@@ -84,14 +122,21 @@ export class OwnCount {
     this.#bytes += contentBytes;
   }
 
-  reading(): Reading {
-    return {
-      source: "own_count",
-      usage: {
-        input_tokens: this.#inputTokens,
-        output_tokens: Math.max(this.#frames, Math.ceil(this.#bytes / 4)),
-      },
-    };
+  /** The whole answer, of which less may have been seen before. */
+  atLeast(contentBytes: number): void {
+    this.#bytes = Math.max(this.#bytes, contentBytes);
+  }
+
+  /** `exact`: the upstream's own figures, where they could be believed. */
+  reading(exact: Usage | undefined): Reading {
+    if (exact) {
+      // What a conversation is recorded as may be its upper bound: it is left out here.
+      const isLow = (exact.input_tokens ?? 0) * LOW_INPUT_SHARE < Math.min(this.#sentTokens, this.#inputTokens);
+      return { source: "exact", usage: exact, ...(isLow && { lowInput: true as const }) };
+    }
+    const written = Math.max(this.#frames, Math.ceil(this.#bytes / 4));
+    const usage = { input_tokens: this.#inputTokens, output_tokens: Math.min(written, this.#mostOutput) };
+    return { source: "own_count", usage };
   }
 }
 

@@ -4,12 +4,12 @@
  */
 import { decideAdmission } from "../../core/admission.ts";
 import type { FreeReach } from "../../core/free-calls.ts";
-import type { Admission, AdmitRequest, Bound, Hold, Permission } from "../../core/hold.ts";
+import { type Admission, type AdmitRequest, continuing, type Hold, type Permission } from "../../core/hold.ts";
 import { earlierRefusal } from "../../core/idempotency.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { submissionRefusal } from "../../core/jobs.ts";
 import { ratesOf } from "../../core/limits.ts";
-import type { Owned, OwnedKind, OwnedRef } from "../../core/owned.ts";
+import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
 import { tenantPrices } from "../../core/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { allowsModel } from "../../core/routes.ts";
@@ -41,7 +41,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
   const decision = decideAdmission({
     model: request.model,
-    bound: continuing(request.bound, owned, request.row.contextTokens),
+    bound: continuing(request.bound, earlierTokens(owned), request.row.contextTokens),
     prices: fixed.prices,
     free: request.row.free,
     levels,
@@ -127,14 +127,6 @@ function findReadable(books: Books, caller: LiveCaller, refs: readonly OwnedRef[
     if (refusal) return { ok: false, refusal };
   }
   return named;
-}
-
-/** A turn that continues a conversation brings all of it along; the model reads no more than its context. */
-function continuing(bound: Bound, owned: readonly Owned[], contextTokens = Number.POSITIVE_INFINITY): Bound {
-  const earlier = owned.reduce((sum, one) => sum + one.totalTokens, 0);
-  if (earlier === 0) return bound;
-  const inputTokens = Math.min((bound.fixed.input_tokens ?? 0) + earlier, contextTokens);
-  return { ...bound, fixed: { ...bound.fixed, input_tokens: inputTokens } };
 }
 
 const anotherModel = ({ kind, model }: Owned): Refusal => ({

@@ -44,8 +44,9 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     endedAtMs: nowMs,
     entryId,
   });
-  // Our own count knows this turn only, not the conversation before it: the bound stands then.
-  if (settlement.reading.source === "exact") books.ownedIds.settled(hold.callId, countedTokens(usage));
+  // Own count and suspiciously low figures may be too low for the bound of the next turn: this turn's bound stands then.
+  const { source, lowInput } = settlement.reading;
+  if (source === "exact" && !lowInput) books.ownedIds.settled(hold.callId, countedTokens(usage));
   books.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
   if (overrunNanoUsd > 0) {
     books.operatorBook.overrun(hold.callId, overrunNanoUsd, nowMs);
@@ -61,7 +62,8 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     region: settlement.servedBy.region,
     outcome: settlement.outcome,
     status: settlement.status,
-    source: settlement.reading.source,
+    source,
+    ...(lowInput && { lowInput }),
     usage,
     priceNanoUsd: chargedNanoUsd,
     costNanoUsd: settlement.costNanoUsd,

@@ -15,10 +15,11 @@ export interface StoredModel {
   context_tokens: number | null;
   prompt_overhead_tokens: number | null;
   max_part_tokens: number | null;
+  part_tokens: number | null;
 }
 
 export const MODEL_COLUMNS =
-  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens";
+  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens, part_tokens";
 
 export const modelOf = (stored: StoredModel): ModelRow => ({
   model: stored.model,
@@ -32,6 +33,7 @@ export const modelOf = (stored: StoredModel): ModelRow => ({
   ...(stored.context_tokens !== null && { contextTokens: stored.context_tokens }),
   ...(stored.prompt_overhead_tokens !== null && { promptOverheadTokens: stored.prompt_overhead_tokens }),
   ...(stored.max_part_tokens !== null && { maxPartTokens: stored.max_part_tokens }),
+  ...(stored.part_tokens !== null && { partTokens: stored.part_tokens }),
 });
 
 /** Adds a row; one with the same model and time is replaced. */
@@ -39,7 +41,7 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
   await books
     .prepare(
       `insert or replace into models (${MODEL_COLUMNS}, created_ms)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)`,
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
     )
     .bind(
       row.model,
@@ -53,6 +55,7 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
       row.contextTokens ?? null,
       row.promptOverheadTokens ?? null,
       row.maxPartTokens ?? null,
+      row.partTokens ?? null,
       nowMs,
     )
     .run();

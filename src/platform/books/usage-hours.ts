@@ -20,6 +20,7 @@ export const QUANTITIES = [
   "cost_nano_usd",
   "overrun_nano_usd",
   "loss_nano_usd",
+  "low_input",
 ];
 /** Columns of an hour's row after its time. */
 export const HOUR_COLUMNS = [GROUPS, "calls", "errors", ...QUANTITIES].join(", ");

@@ -39,6 +39,8 @@ export interface UsageRow {
   readonly costNanoUsd: bigint;
   readonly overrunNanoUsd: bigint;
   readonly lossNanoUsd: bigint;
+  /** Calls whose upstream named far less input than was sent. */
+  readonly lowInput: number;
 }
 
 const GROUP_EXPRESSIONS: { readonly [G in UsageGroup]: string } = {
@@ -101,6 +103,7 @@ export async function reportUsage(books: D1Database, query: UsageQuery): Promise
     "sum(calls) as calls",
     "sum(errors) as errors",
     "sum(latency_ms) as latency_ms",
+    "sum(low_input) as low_input",
     ...Object.values(UNIT_COLUMNS).map((column) => `sum(${column}) as ${column}`),
     ...MONEY.map((column) => `cast(sum(${column}) as text) as ${column}`),
   ];
@@ -143,6 +146,7 @@ function rowOf(stored: Stored, groups: number): UsageRow {
     costNanoUsd: money("cost_nano_usd"),
     overrunNanoUsd: money("overrun_nano_usd"),
     lossNanoUsd: money("loss_nano_usd"),
+    lowInput: number("low_input"),
   };
 }
 

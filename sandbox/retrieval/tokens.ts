@@ -1,0 +1,15 @@
+/** What embeddings and rankings are counted as. Pure. */
+import { countTokens, tokenizerOf } from "../chat/tokens.ts";
+
+/** What joins a query and a document, besides their own tokens. */
+const PAIR_TOKENS = 3;
+
+export const embeddedTokens = (texts: readonly string[], model: string): number =>
+  texts.reduce((sum, text) => sum + countTokens(text, tokenizerOf(model)), 0);
+
+/** The query is read with each document. */
+export function rankedTokens(query: string, documents: readonly string[], model: string): number {
+  const tokenizer = tokenizerOf(model);
+  const perPair = countTokens(query, tokenizer) + PAIR_TOKENS;
+  return documents.reduce((sum, document) => sum + countTokens(document, tokenizer) + perPair, 0);
+}

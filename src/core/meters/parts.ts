@@ -1,0 +1,148 @@
+/**
+ * Parts of a body that a model reads as something other than text: images, and parts of unknown length (video, audio,
+ * files, types that nobody knows).
+ *
+ * Found by walking everything that was sent, not by a list of places, because engines read parts wherever an item may
+ * stand: in a tool's result, beside `content: null`, in a list of frames, without a `type`. Media always travels as a
+ * string (a URL or encoded bytes), so a string counts as a part where its field, or a field around it, is named like
+ * media or is an item of unknown type, and where it looks like a URL that an engine would fetch and its field is not
+ * known to hold text. An item of unknown type counts once even if it holds no such string. When in doubt it counts.
+ */
+
+export interface Parts {
+  /** Each is at most the row's `max_part_tokens`. */
+  readonly images: number;
+  /** Nothing in the body tells how many tokens these are. */
+  readonly unbounded: number;
+  /** Bytes of data URLs among them, which are not counted as text. */
+  readonly dataUrlBytes: number;
+}
+
+export const NO_PARTS: Parts = { images: 0, unbounded: 0, dataUrlBytes: 0 };
+
+/** Types of items and parts that are text, or whose content is walked for parts. */
+const PLAIN_TYPES: ReadonlySet<string> = new Set([
+  ...["text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text", "thinking", "reasoning"],
+  ...["message", "function", "custom", "function_call", "function_call_output", "tool_use", "tool_result"],
+  ...["custom_tool_call", "custom_tool_call_output", "tool_call", "computer_call", "computer_call_output"],
+  ...["local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call"],
+  ...["apply_patch_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"],
+  ...["web_search_call", "file_search_call", "code_interpreter_call", "compaction", "logs"],
+]);
+
+/** Fields whose strings are text for the model: counted as bytes. */
+const TEXT_FIELDS: ReadonlySet<string> = new Set([
+  ...["content", "text", "input", "output", "instructions", "refusal", "summary", "thinking", "reasoning"],
+  ...["reasoning_content", "transcript", "prompt", "code", "encrypted_content", "signature"],
+]);
+/** Fields whose object is an item of its own, as the entries of every list are. */
+const ITEM_FIELDS: ReadonlySet<string> = new Set(["content", "input", "output"]);
+
+/** Fields that describe what stands beside them, by the last word of their name. */
+const DESCRIPTIVE: ReadonlySet<string> = new Set([
+  ...["role", "type", "id", "uuid", "name", "filename", "format", "detail", "title", "status", "phase", "voice"],
+  ...["language", "quality", "mime", "size", "effort", "model", "user"],
+]);
+
+/** The caller's own data: no engine looks for parts in it. It counts as text. */
+const OWN_DATA: ReadonlySet<string> = new Set(["arguments", "annotations", "metadata", "logprobs"]);
+/** The same at the top of a body: definitions, settings and names. */
+const OWN_DATA_AT_TOP: ReadonlySet<string> = new Set([
+  ...OWN_DATA,
+  ...["tools", "functions", "tool_choice", "function_call", "response_format", "text", "stop", "include", "logit_bias"],
+  ...["guided_json", "structured_outputs", "json_schema", "grammar"],
+]);
+
+const FETCHED = /^(https?|data|file|ftp|s3|gs):/i;
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)?(;[\w.+-]+=[\w.+-]+)*;base64,[A-Za-z0-9+/]*={0,2}$/;
+
+type Kind = "image" | "unbounded";
+
+const IMAGE_WORD = /^(image|img|picture|photo|screenshot|pixel)/;
+const UNBOUNDED_WORD = /^(video|audio|sound|speech|file|media|frame|clip|pdf|attachment)/;
+const DATA_WORD = /^(b64|base64|blob|bytes)|(url|uri|data)s?$/;
+
+const wordsOf = (name: string): string[] =>
+  name
+    .replace(/([a-z\d])([A-Z])/g, "$1_$2")
+    .toLowerCase()
+    .split(/[^a-z\d]+/);
+
+/** What a name says of what it holds; null where it says nothing of media. */
+function kindOf(name: string): Kind | "data" | null {
+  const words = wordsOf(name);
+  if (words.some((word) => UNBOUNDED_WORD.test(word))) return "unbounded";
+  if (words.some((word) => IMAGE_WORD.test(word))) return "image";
+  return words.some((word) => DATA_WORD.test(word)) ? "data" : null;
+}
+
+const describes = (name: string): boolean => DESCRIPTIVE.has(wordsOf(name).at(-1) ?? "");
+
+/** `texts`: top-level fields that hold text and nothing else. */
+export function countParts(body: object, texts: readonly string[] = []): Parts {
+  const walk = new Walk();
+  for (const [name, value] of Object.entries(body)) {
+    if (OWN_DATA_AT_TOP.has(name) || texts.includes(name)) continue;
+    // Settings may well be URLs; a prompt is text.
+    if (typeof value !== "string" || kindOf(name) !== null) walk.field(name, value, null);
+  }
+  return walk.found;
+}
+
+class Walk {
+  #images = 0;
+  #unbounded = 0;
+  #dataUrlBytes = 0;
+
+  get found(): Parts {
+    return { images: this.#images, unbounded: this.#unbounded, dataUrlBytes: this.#dataUrlBytes };
+  }
+
+  /** `around`: what the fields around it say that it is. */
+  field(name: string, value: unknown, around: Kind | null): void {
+    if (OWN_DATA.has(name)) return;
+    const named = kindOf(name);
+    const kind = named === "data" ? (around ?? "unbounded") : either(around, named);
+    if (typeof value !== "string") this.#value(value, kind, ITEM_FIELDS.has(name));
+    else if (!describes(name) && !TEXT_FIELDS.has(name)) this.#string(value, kind);
+  }
+
+  #value(value: unknown, kind: Kind | null, isItem: boolean): void {
+    if (typeof value === "string") this.#string(value, kind);
+    else if (Array.isArray(value)) for (const entry of value) this.#value(entry, kind, true);
+    else if (typeof value === "object" && value !== null) this.#object(value as Record<string, unknown>, kind, isItem);
+  }
+
+  /** A message, an item, a part, or what one of them holds. */
+  #object(fields: Record<string, unknown>, around: Kind | null, isItem: boolean): void {
+    const within = isItem ? either(around, kindOfType(fields.type, around)) : around;
+    const before = this.#images + this.#unbounded;
+    for (const [name, value] of Object.entries(fields)) this.field(name, value, within);
+    // A part that names what it means in a way of its own, e.g. by an id.
+    if (isItem && within && this.#images + this.#unbounded === before) this.#add(within);
+  }
+
+  #string(value: string, kind: Kind | null): void {
+    if (value === "" || !(kind || FETCHED.test(value))) return;
+    const isData = /^data:/i.test(value);
+    this.#add(isData && !/^data:image\//i.test(value) ? "unbounded" : kind);
+    if (isData && kind && DATA_URL.test(value)) this.#dataUrlBytes += value.length;
+  }
+
+  #add(kind: Kind | null): void {
+    if (kind === "image") this.#images++;
+    else this.#unbounded++;
+  }
+}
+
+/** What the type of an item says of it; null where it is text. A type that nobody knows may be anything. */
+function kindOfType(type: unknown, around: Kind | null): Kind | null {
+  if (typeof type !== "string" || PLAIN_TYPES.has(type)) return null;
+  const named = kindOf(type);
+  return named === "data" || named === null ? (around ?? "unbounded") : named;
+}
+
+/** Of unknown length as soon as one of the two is. */
+function either(one: Kind | null, other: Kind | null): Kind | null {
+  return one === "unbounded" || other === "unbounded" ? "unbounded" : (one ?? other);
+}
