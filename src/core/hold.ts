@@ -123,7 +123,10 @@ export interface Progress {
   readonly costNanoUsd: number;
 }
 
-/** Ends a hold with a charge of min(actual, held). Idempotent by call id. */
+/**
+ * Ends a hold with a charge of min(actual, held). Idempotent by call id. One that comes after the hold has expired brings
+ * the charge there once, upwards by no more than balance and budgets leave.
+ */
 export interface Settlement {
   readonly callId: CallId;
   readonly outcome: Outcome;
@@ -171,9 +174,13 @@ export type Permission =
 /**
  * The record of one finished call: from the outbox by queue to D1. No byte of prompt or completion, no key.
  * `eventId` is the call id: written twice, it counts once.
+ *
+ * A call that ended after its hold had expired has a second event, `late`, with the id `<call id>.late`. Its quantities,
+ * money and latency are the differences to the first one (they may be negative), so that sums over both are true.
  */
 export interface UsageEvent {
   readonly eventId: CallId;
+  readonly late?: true;
   readonly account: AccountId;
   readonly team: TeamId | null;
   readonly key: KeyId;

@@ -4,8 +4,8 @@
  * The account object polls a job at the upstream whether or not its tenant does. A job ends once: completed (charged),
  * failed (released) or overdue. A poll that came to nothing (silence, 5xx, an answer that is none) says nothing of the
  * job; so does "unknown" before the deadline. At the deadline a job of which the upstream knows no end is ended by its
- * hold's expiry: the tenant pays nothing, the operator's book gets the amount; should it turn out to be completed, the
- * book gets the true figure. Pure; the caller gives the time.
+ * hold's expiry: the tenant pays nothing, the operator's book gets the amount; should it turn out to be completed, it is
+ * charged all the same, once. Pure; the caller gives the time.
  */
 import type { CallId } from "./ids.ts";
 import type { Refusal } from "./refusal.ts";

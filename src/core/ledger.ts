@@ -2,7 +2,8 @@
  * The rules of the ledger: hold, settle, release, expire, credit.
  *
  * Two-phase, as a bank does it: a hold sets money aside, one of three ends resolves it, once. A charge may not exceed
- * its hold; what does is the operator's overrun. Balance less holds stays at or above the floor after every step.
+ * its hold; what does is the operator's overrun. Balance less holds stays at or above the floor after every step. An
+ * expired hold may take one late end, which corrects its charge.
  */
 import { MAX_NANO_USD } from "./money.ts";
 import type { Refusal } from "./refusal.ts";
@@ -45,6 +46,30 @@ export function splitCharge(
 ): { chargedNanoUsd: number; overrunNanoUsd: number } {
   const chargedNanoUsd = Math.min(actualNanoUsd, heldNanoUsd);
   return { chargedNanoUsd, overrunNanoUsd: actualNanoUsd - chargedNanoUsd };
+}
+
+/** What a settlement that comes after its hold's expiry changes. */
+export interface LateCharge {
+  /** All that the call is charged from now on. */
+  readonly chargedNanoUsd: number;
+  /** Usage beyond the hold. */
+  readonly overrunNanoUsd: number;
+  /** What the tenant would owe and cannot pay any more. */
+  readonly unpaidNanoUsd: number;
+}
+
+/**
+ * Brings the charge of an expired hold to min(actual, held). Its money is set aside no longer, so the charge rises by at
+ * most `roomNanoUsd`: what balance and budgets leave now.
+ */
+export function lateCharge(
+  actualNanoUsd: number,
+  hold: { readonly amountNanoUsd: number; readonly chargedNanoUsd: number },
+  roomNanoUsd: number,
+): LateCharge {
+  const { chargedNanoUsd: dueNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
+  const chargedNanoUsd = Math.min(dueNanoUsd, hold.chargedNanoUsd + Math.max(0, roomNanoUsd));
+  return { chargedNanoUsd, overrunNanoUsd, unpaidNanoUsd: dueNanoUsd - chargedNanoUsd };
 }
 
 /**

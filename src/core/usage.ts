@@ -32,6 +32,12 @@ export type Usage = { readonly [U in Unit]?: number };
 /** What a call counts against `tpm_limit`: input and output, cached input not twice. */
 export const countedTokens = (usage: Usage): number => (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
 
+/** What `after` has more than `before`, per unit; negative where it has less. */
+export function usageDifference(after: Usage, before: Usage): Usage {
+  const units = UNIT_NAMES.filter((unit) => (after[unit] ?? 0) !== (before[unit] ?? 0));
+  return Object.fromEntries(units.map((unit) => [unit, (after[unit] ?? 0) - (before[unit] ?? 0)]));
+}
+
 /** True for what a usage figure of an upstream must be to be believed. */
 export const isCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0;

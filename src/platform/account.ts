@@ -5,8 +5,9 @@
  * the key is found by digest and must be live; requests, tokens, slots and budgets of key, team and account must have
  * room; the dearest the call can come to must be covered by the balance less what is held. Then one row, the hold, sets
  * all of that aside. The hold ends once: `settle` charges min(actual, held) as one ledger entry, `release` charges
- * nothing, and a hold that nobody ends expires by alarm or, should the alarm be dead, at the next admission. Every end
- * leaves one usage event in the outbox, from where the alarm ships it.
+ * nothing, and a hold that nobody ends expires by alarm or, should the alarm be dead, at the next admission: charged is
+ * what its last renewal reported. An end that comes after that corrects it, once. Every end leaves one usage event in
+ * the outbox, from where the alarm ships it.
  *
  * Promises. Sum of entries = balance. Balance less open holds never goes below the floor. No limit or budget is exceeded
  * at any level. A hold is durable before it is answered (the output gate waits for the disk). Each call has one end, and a
@@ -54,16 +55,20 @@ import { admit, permit } from "./account/admission.ts";
 import { audit } from "./account/audit.ts";
 import { bookCredit } from "./account/credits.ts";
 import { delegate } from "./account/delegation.ts";
-import { expireDue, release, renew, settle } from "./account/endings.ts";
+import { release, renew, settle, UNKNOWN } from "./account/endings.ts";
+import { expireDue } from "./account/expiry.ts";
+import type { HoldTimes } from "./account/holds.ts";
 import { inquire } from "./account/inquiry.ts";
 import { JobPolls } from "./account/job-polls.ts";
 import { beginJob, findJob } from "./account/job-rules.ts";
 import { runAlarm } from "./account/shipping.ts";
 import { standing } from "./account/standing.ts";
 import { Store } from "./account/store.ts";
+import { settleUnknown } from "./account/unknown-ends.ts";
 import { askUpstream } from "./job-upstream.ts";
 
 const DEFAULT_HOLD_TTL_MS = 120_000;
+const DEFAULT_LONGEST_HOLD_MS = 3_600_000;
 const DEFAULT_JOB_LIFE_MS = 7_200_000;
 
 const NEVER_OPENED = { ok: false, refusal: { kind: "bad_key", why: "unknown" } } as const;
@@ -72,26 +77,27 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   readonly #store = new Store(this.ctx.storage);
   readonly #polls = new JobPolls(this.#store, (job) => askUpstream(this.env, this.ctx, job));
   readonly #jobLifeMs = Number(this.env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS;
-  readonly #holdTtlMs = Number(this.env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
+  readonly #times = holdTimes(this.env);
 
   // Calls
 
   async admit(request: AdmitRequest): Promise<Admission> {
-    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#holdTtlMs)) ?? NEVER_OPENED;
+    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#times)) ?? NEVER_OPENED;
   }
 
   async settle(settlement: Settlement): Promise<HoldEnd> {
     const end = this.#store.write((books, nowMs) => settle(books, settlement, nowMs));
-    return end ?? { state: "unknown", chargedNanoUsd: 0 };
+    if (!end) return UNKNOWN;
+    return end.state === "unknown" ? settleUnknown(this.#store, settlement) : end;
   }
 
   async release(released: Release): Promise<HoldEnd> {
     const end = this.#store.write((books, nowMs) => release(books, released, nowMs));
-    return end ?? { state: "unknown", chargedNanoUsd: 0 };
+    return end ?? UNKNOWN;
   }
 
-  async renew(callId: CallId, _progress: Progress | null): Promise<boolean> {
-    return this.#store.write((books, nowMs) => renew(books, callId, nowMs, this.#holdTtlMs)) ?? false;
+  async renew(callId: CallId, progress: Progress | null): Promise<boolean> {
+    return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#times)) ?? false;
   }
 
   async permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
@@ -294,4 +300,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
       () => this.#polls.pollDue(),
     );
   }
+}
+
+/** A hold can be renewed at least once, so that a call that is ended one TTL before its longest time has one. */
+function holdTimes(env: Pick<Env, "HOLD_TTL_MS" | "LONGEST_HOLD_MS">): HoldTimes {
+  const ttlMs = Number(env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
+  return { ttlMs, longestMs: Math.max(Number(env.LONGEST_HOLD_MS) || DEFAULT_LONGEST_HOLD_MS, 2 * ttlMs) };
 }

@@ -3,115 +3,152 @@
  *
  * A message is written whole, then acknowledged by itself, then its events are confirmed to the account's object, which
  * drops them from its outbox. Every step may be lost or repeated: an event id counts once in D1, and an object that
- * heard no confirmation sends again. A message that cannot be read or written goes back, and after its retries
- * to the dead-letter queue, where the operator finds it; it holds up no other.
+ * heard no confirmation sends again. A message that cannot be read or written goes back, and after its retries to the
+ * dead-letter queue, where the operator finds it; it holds up no other.
+ *
+ * An event that cannot be read or written holds up no other either: its message is tried again for its sake (the other
+ * side may be newer, D1 may be at fault), then it is set aside in a table of its own and confirmed, so that the account
+ * does not send it for ever. Ends of calls that come by the same queue are told to their objects (queued-ends.ts).
  */
-import * as z from "zod";
-import type { UsageEvent, UsageMessage } from "../core/hold.ts";
+import type { UsageEvent } from "../core/hold.ts";
 import type { AccountNumber, CallId } from "../core/ids.ts";
-import { UNIT_NAMES } from "../core/usage.ts";
 import { accountObject } from "./accounts.ts";
 import { sumDays } from "./books/usage-days.ts";
 import { writeUsage } from "./books/usage-events.ts";
 import { deleteOldUsage, sumHours } from "./books/usage-hours.ts";
+import { type SetAside, setAside } from "./books/usage-set-aside.ts";
 import { log } from "./log.ts";
+import { type EndMessage, tellEnds } from "./queued-ends.ts";
 import { republish } from "./routing-cache.ts";
+import { type ReadEvents, readMessage } from "./usage-messages.ts";
 
-const text = z.string().max(4_000);
-const count = z.int().min(0);
-const duration = z.number().min(0).transform(Math.round);
-
-/** Fields that this version does not know are left out: the other side may be newer. */
-const Event = z.object({
-  eventId: text.min(1),
-  account: text.min(1),
-  team: text.nullable(),
-  key: text,
-  endpoint: text,
-  model: text,
-  alias: text.nullable(),
-  upstream: text.nullable(),
-  targetModel: text.nullable(),
-  region: text.nullable(),
-  outcome: z.enum(["completed", "client_gone", "stream_broken", "failed", "expired"]),
-  reason: text.nullable(),
-  status: z.int(),
-  source: z.enum(["exact", "own_count", "none"]),
-  lowInput: z.literal(true).optional(),
-  usage: z.object(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, count.optional()]))),
-  priceNanoUsd: count,
-  costNanoUsd: count,
-  overrunNanoUsd: count,
-  lossNanoUsd: count,
-  priceRule: text,
-  startedAtMs: count,
-  endedAtMs: count,
-  latencyMs: duration,
-  firstByteMs: duration.nullable(),
-});
-const MessageBody = z.object({ account: z.int().min(1), events: z.array(Event) });
+type Bindings = Pick<Env, "BOOKS" | "ACCOUNTS">;
 
 /** Messages written in one transaction. */
 const MESSAGES_PER_WRITE = 20;
+/** Events that are not taken are set aside when their message comes for this time. */
+const LAST_ATTEMPT = 5;
+/** Wait before a message comes again, seconds: doubled each time, up to an hour. */
+const FIRST_WAIT_S = 10;
+const LONGEST_WAIT_S = 3_600;
 
-interface Readable {
+interface EventsMessage {
   readonly message: Message;
-  readonly content: UsageMessage;
+  readonly content: ReadEvents;
 }
 
-export async function consumeUsage(batch: MessageBatch, env: Pick<Env, "BOOKS" | "ACCOUNTS">): Promise<void> {
-  const readable = batch.messages.flatMap((message): Readable[] => {
-    const outcome = MessageBody.safeParse(message.body);
-    if (outcome.success) return [{ message, content: outcome.data as unknown as UsageMessage }];
-    log({
-      event: "usage_message_unreadable",
-      message: message.id,
-      field: outcome.error.issues[0]?.path.join(".") ?? "",
-    });
-    message.retry();
-    return [];
-  });
-  for (let start = 0; start < readable.length; start += MESSAGES_PER_WRITE) {
-    await writeTogether(env, readable.slice(start, start + MESSAGES_PER_WRITE));
+export async function consumeUsage(batch: MessageBatch, env: Bindings): Promise<void> {
+  const events: EventsMessage[] = [];
+  const ends: EndMessage[] = [];
+  for (const message of batch.messages) {
+    const read = readMessage(message.body);
+    if (read.kind === "events") events.push({ message, content: read.content });
+    else if (read.kind === "end") ends.push({ message, content: read.content });
+    else {
+      log({ event: "usage_message_unreadable", message: message.id, field: read.field });
+      retry(message);
+    }
+  }
+  await Promise.all([writeEvents(env, events), tellEnds(env, ends)]);
+}
+
+/** What is done with, per account: its object is told. */
+type Taken = Map<AccountNumber, CallId[]>;
+
+async function writeEvents(env: Bindings, messages: readonly EventsMessage[]): Promise<void> {
+  for (let start = 0; start < messages.length; start += MESSAGES_PER_WRITE) {
+    const taken: Taken = new Map();
+    await writeTogether(env, messages.slice(start, start + MESSAGES_PER_WRITE), taken);
+    // Unheard, it costs a repetition: the object sends again, and the ids are known here.
+    await Promise.allSettled(
+      [...taken].map(([account, ids]) => (accountObject(env, account) as unknown as Confirmed).shipped(ids)),
+    );
   }
 }
 
 /** All in one transaction; where that fails, each by itself, so that one bad message costs the others nothing. */
-async function writeTogether(env: Pick<Env, "BOOKS" | "ACCOUNTS">, part: readonly Readable[]): Promise<void> {
+async function writeTogether(env: Bindings, part: readonly EventsMessage[], taken: Taken): Promise<void> {
   try {
     const keptFromMs = await writeUsage(
       env.BOOKS,
       part.map(({ content }) => content.events),
     );
-    await finish(env, part, keptFromMs);
+    for (const one of part) await finish(env, one, [], keptFromMs, taken);
   } catch (error) {
-    if (part.length > 1) {
-      for (const one of part) await writeTogether(env, [one]);
-      return;
-    }
-    for (const { message } of part) {
-      log({ event: "usage_not_written", message: message.id, error: String(error) });
-      message.retry();
-    }
+    const [only, ...others] = part;
+    if (others.length === 0 && only) await writeSingly(env, only, error, taken);
+    else for (const one of part) await writeTogether(env, [one], taken);
   }
 }
 
-/** `keptFromMs`: an event that ended before it was not written. */
-async function finish(env: Pick<Env, "ACCOUNTS">, part: readonly Readable[], keptFromMs: number): Promise<void> {
-  const written = new Map<AccountNumber, CallId[]>();
-  for (const { message, content } of part) {
-    const inTime = content.events.filter((event) => event.endedAtMs >= keptFromMs);
-    written.set(content.account, [...(written.get(content.account) ?? []), ...inTime.map(({ eventId }) => eventId)]);
-    if (inTime.length === content.events.length) message.ack();
-    else {
-      log({ event: "usage_too_old", message: message.id, events: content.events.length - inTime.length });
-      message.retry();
-    }
+/** The events of one message in ever smaller parts, so that what is not taken is found. */
+async function writeSingly(env: Bindings, one: EventsMessage, error: unknown, taken: Taken): Promise<void> {
+  const { message, content } = one;
+  log({ event: "usage_not_written", message: message.id, error: String(error) });
+  try {
+    // While D1 itself does not answer, no event is at fault.
+    await env.BOOKS.prepare("select 1").run();
+    const refused: SetAside[] = [];
+    const keptFromMs = await writeParts(env, content, content.events, refused);
+    await finish(env, one, refused, keptFromMs, taken);
+  } catch {
+    retry(message);
   }
-  // Unheard, it costs a repetition: the object sends again, and the ids are known here.
-  await Promise.allSettled(
-    [...written].map(([account, ids]) => (accountObject(env, account) as unknown as Confirmed).shipped(ids)),
-  );
+}
+
+/** Gives the time before which an event was not written. */
+async function writeParts(
+  env: Bindings,
+  content: ReadEvents,
+  events: readonly UsageEvent[],
+  refused: SetAside[],
+): Promise<number> {
+  try {
+    return await writeUsage(env.BOOKS, [events]);
+  } catch (error) {
+    const [event, second] = events;
+    if (event && !second) {
+      refused.push({ account: content.account, eventId: event.eventId, problem: String(error), event });
+      return 0;
+    }
+    const middle = Math.ceil(events.length / 2);
+    const first = await writeParts(env, content, events.slice(0, middle), refused);
+    return Math.max(first, await writeParts(env, content, events.slice(middle), refused));
+  }
+}
+
+/** `keptFromMs`: an event that ended before it was not written. `refused`: nor were these. */
+async function finish(
+  env: Bindings,
+  { message, content }: EventsMessage,
+  refused: readonly SetAside[],
+  keptFromMs: number,
+  taken: Taken,
+): Promise<void> {
+  const { account } = content;
+  const ids = new Set(content.events.map(({ eventId }) => eventId));
+  for (const { eventId } of refused) ids.delete(eventId as CallId);
+  const problems = [...content.unreadable, ...refused];
+  for (const event of content.events) {
+    if (event.endedAtMs >= keptFromMs || !ids.delete(event.eventId)) continue;
+    problems.push({ account, eventId: event.eventId, problem: "older than the events that are kept", event });
+  }
+  for (const { eventId, problem } of problems) {
+    log({ event: "usage_event_not_taken", message: message.id, account, call: eventId, problem });
+  }
+  if (problems.length === 0) message.ack();
+  else if (message.attempts < LAST_ATTEMPT) retry(message);
+  else {
+    await setAside(env.BOOKS, problems, Date.now());
+    for (const { eventId } of problems) ids.add(eventId as CallId);
+    message.ack();
+  }
+  taken.set(account, [...(taken.get(account) ?? []), ...ids]);
+}
+
+function retry(message: Message): void {
+  const delaySeconds = Math.min(FIRST_WAIT_S * 2 ** Math.max(0, message.attempts - 1), LONGEST_WAIT_S);
+  message.retry({ delaySeconds });
 }
 
 /** The account object's ear for events that stand in D1. */

@@ -1,15 +1,25 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { creditRefusal, floorOf, type Money, mayCredit, moneyRoom, splitCharge } from "../../src/core/ledger.ts";
+import {
+  creditRefusal,
+  floorOf,
+  lateCharge,
+  type Money,
+  mayCredit,
+  moneyRoom,
+  splitCharge,
+} from "../../src/core/ledger.ts";
 import { MAX_NANO_USD } from "../../src/core/money.ts";
 import { LEDGER_SCENARIOS, type LedgerDriver, runLedgerScenario } from "../support/ledger-scenarios.ts";
 
 /** The smallest ledger that the rules make: sums and a map of holds. */
 class RuleLedger implements LedgerDriver {
   #money = { balanceNanoUsd: 0, heldNanoUsd: 0, floorNanoUsd: 0 };
-  readonly #holds = new Map<string, { amount: number; state: string; charged: number }>();
+  readonly #holds = new Map<
+    string,
+    { amount: number; state: string; charged: number; reported: number; corrected: boolean; loss: number }
+  >();
   #overrun = 0;
-  readonly #losses = new Map<string, { amount: number; estimated: boolean }>();
 
   async credit(amount: number) {
     if (!mayCredit(this.#money, amount > 0 ? "top_up" : "correction", amount)) return "out_of_range";
@@ -20,7 +30,7 @@ class RuleLedger implements LedgerDriver {
   async hold(id: string, amount: number) {
     const refusal = creditRefusal(this.#money, amount);
     if (refusal) return refusal.kind;
-    this.#holds.set(id, { amount, state: "open", charged: 0 });
+    this.#holds.set(id, { amount, state: "open", charged: 0, reported: 0, corrected: false, loss: 0 });
     this.#money.heldNanoUsd += amount;
     return "ok";
   }
@@ -33,11 +43,16 @@ class RuleLedger implements LedgerDriver {
     return this.#end(id, "released", 0);
   }
 
+  async report(id: string, soFar: number) {
+    const hold = this.#holds.get(id);
+    if (hold) hold.reported = soFar;
+  }
+
   async expire() {
     for (const [id, hold] of this.#holds) {
       if (hold.state !== "open") continue;
-      this.#end(id, "expired", 0);
-      this.#losses.set(id, { amount: hold.amount, estimated: true });
+      this.#end(id, "expired", Math.min(hold.reported, hold.amount));
+      hold.loss = hold.amount - hold.charged;
     }
   }
 
@@ -46,15 +61,14 @@ class RuleLedger implements LedgerDriver {
   }
 
   async state() {
-    const loss = [...this.#losses.values()].reduce((sum, each) => sum + each.amount, 0);
+    const loss = [...this.#holds.values()].reduce((sum, each) => sum + each.loss, 0);
     return { balance: this.#money.balanceNanoUsd, held: this.#money.heldNanoUsd, overrun: this.#overrun, loss };
   }
 
   #end(id: string, state: string, actual: number) {
     const hold = this.#holds.get(id);
     if (!hold) return { state: "unknown", charged: 0 };
-    const loss = this.#losses.get(id);
-    if (loss?.estimated) this.#losses.set(id, { amount: actual, estimated: false });
+    if (hold.state === "expired" && !hold.corrected) this.#correct(hold, state, actual);
     if (hold.state === "open") {
       const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actual, hold.amount);
       this.#money.balanceNanoUsd -= chargedNanoUsd;
@@ -63,6 +77,20 @@ class RuleLedger implements LedgerDriver {
       Object.assign(hold, { state, charged: chargedNanoUsd });
     }
     return { state: hold.state, charged: hold.charged };
+  }
+
+  #correct(hold: { amount: number; charged: number; corrected: boolean; loss: number }, state: string, actual: number) {
+    hold.corrected = true;
+    hold.loss = 0;
+    if (state === "released") return;
+    const late = lateCharge(
+      actual,
+      { amountNanoUsd: hold.amount, chargedNanoUsd: hold.charged },
+      moneyRoom(this.#money),
+    );
+    this.#money.balanceNanoUsd += hold.charged - late.chargedNanoUsd;
+    this.#overrun += late.overrunNanoUsd;
+    Object.assign(hold, { charged: late.chargedNanoUsd, loss: late.unpaidNanoUsd });
   }
 }
 
@@ -102,6 +130,22 @@ describe("room", () => {
     const below: Money = { balanceNanoUsd: 1, heldNanoUsd: 0, floorNanoUsd: 5 };
     expect(creditRefusal(below, 0)).toBeUndefined();
     expect(creditRefusal(below, 1)).toMatchObject({ kind: "no_credit", availableNanoUsd: 0 });
+  });
+
+  it("a late charge is what is due, or what there is room for; tenant and operator together bear all of it", () => {
+    const any = fc.integer({ min: 0, max: 1_000 });
+    fc.assert(
+      fc.property(any, any, any, fc.integer({ min: -500, max: 1_000 }), (actual, held, reported, room) => {
+        const before = Math.min(reported, held);
+        const late = lateCharge(actual, { amountNanoUsd: held, chargedNanoUsd: before }, room);
+        expect(late.chargedNanoUsd + late.unpaidNanoUsd + late.overrunNanoUsd).toBe(actual);
+        expect(late.chargedNanoUsd).toBeLessThanOrEqual(Math.min(actual, held));
+        expect(late.chargedNanoUsd - before).toBeLessThanOrEqual(Math.max(0, room));
+        expect(Math.min(late.unpaidNanoUsd, late.overrunNanoUsd, late.chargedNanoUsd)).toBeGreaterThanOrEqual(0);
+        // Nothing is lost while there is room.
+        if (room >= held) expect(late.chargedNanoUsd).toBe(Math.min(actual, held));
+      }),
+    );
   });
 
   it("the floor is zero, or the credit limit of who pays monthly, and never beyond what is stored exactly", () => {

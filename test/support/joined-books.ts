@@ -1,7 +1,8 @@
 /**
  * The judge after crashes: what the upstream executed, what the ledger charges and what usage says, joined call by call.
  * Each execution is billed once, or booked as the operator's loss once; nothing else is billed. A call whose first try
- * may have been carried out and whose second was, is billed for the second and lost for the first.
+ * may have been carried out and whose second was, is billed for the second and lost for the first. One that ended after
+ * its hold had expired has two entries and two events, which count by their sums.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -59,7 +60,7 @@ export async function mismatches(
 ): Promise<readonly string[]> {
   const audit = await tenant.audit();
   const charges = await tenant.charges();
-  const events = new Map(usageEventsOf(stateDir, tenant.account).map((event) => [event.event_id, event]));
+  const { events, lateCalls } = joinLate(usageEventsOf(stateDir, tenant.account));
   // A video job that failed used nothing, and its log says so: nobody owes it.
   const owed = executions.filter(({ usage }) => usage === null || Object.keys(usage).length > 0);
   const executed = Map.groupBy(owed, ({ request_id }) => request_id);
@@ -68,8 +69,11 @@ export async function mismatches(
   if (!audit.ok || audit.held_usd !== 0) say(`the audit says ${JSON.stringify(audit)}`);
   const charged = new Map<string | null, number>();
   for (const { call_id, amount_usd } of charges) {
-    if (charged.has(call_id)) say(`${call_id} is charged twice`);
-    charged.set(call_id, amount_usd);
+    const before = charged.get(call_id);
+    if (before !== undefined && !lateCalls.delete(call_id ?? "")) say(`${call_id} is charged twice`);
+    charged.set(call_id, (before ?? 0) + amount_usd);
+  }
+  for (const [call_id, amount_usd] of charged) {
     const event = events.get(call_id ?? "");
     if (!event) say(`${call_id} is charged and in no report`);
     else if (Math.abs(event.price_nano_usd / 1e9 + amount_usd) > 1e-12) {
@@ -88,6 +92,30 @@ export async function mismatches(
     }
   }
   return wrong;
+}
+
+const LATE = ".late";
+
+/** Each call's event, with the differences of its late one where it has one; and the calls that have. */
+function joinLate(stored: readonly JoinedEvent[]): { events: Map<string, JoinedEvent>; lateCalls: Set<string> } {
+  const [late, first] = [true, false].map((wanted) =>
+    stored.filter(({ event_id }) => event_id.endsWith(LATE) === wanted),
+  ) as [JoinedEvent[], JoinedEvent[]];
+  const events = new Map(first.map((event) => [event.event_id, event]));
+  const lateCalls = new Set<string>();
+  for (const { event_id, price_nano_usd, loss_nano_usd, overrun_nano_usd } of late) {
+    const call = event_id.slice(0, -LATE.length);
+    const before = events.get(call);
+    if (!before) continue;
+    lateCalls.add(call);
+    events.set(call, {
+      ...before,
+      price_nano_usd: before.price_nano_usd + price_nano_usd,
+      loss_nano_usd: before.loss_nano_usd + loss_nano_usd,
+      overrun_nano_usd: before.overrun_nano_usd + overrun_nano_usd,
+    });
+  }
+  return { events, lateCalls };
 }
 
 /** Executions of these models of which no usage event tells. */

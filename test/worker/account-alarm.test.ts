@@ -101,18 +101,21 @@ describe("holds that nobody ends", () => {
     expect(await stub.audit()).toMatchObject({ ok: true, openHolds: 0, operatorLossNanoUsd: 60 });
   });
 
-  it("settled late are one loss and one event, at the price of what was used", async () => {
+  it("settled late are charged once, by a second entry and a second event with the differences", async () => {
     const { stub } = await newAccount({ balance: 100 });
     const queue = await fakeQueue(stub);
     await stub.admit(request("c1", 60));
     advance(120_000);
     await runDurableObjectAlarm(stub);
-    expect(await stub.settle(settlement("c1", 25))).toEqual({ state: "expired", chargedNanoUsd: 0 });
-    expect(await stub.settle(settlement("c1", 50))).toEqual({ state: "expired", chargedNanoUsd: 0 });
+    expect(await stub.settle(settlement("c1", 25))).toEqual({ state: "expired", chargedNanoUsd: 25 });
+    expect(await stub.settle(settlement("c1", 50))).toEqual({ state: "expired", chargedNanoUsd: 25 });
     advance(10_000);
     await runDurableObjectAlarm(stub);
-    expect(events(queue)).toHaveLength(1);
-    expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 100, operatorLossNanoUsd: 25, outbox: 1 });
+    expect(events(queue)).toMatchObject([
+      { eventId: "c1", outcome: "expired", priceNanoUsd: 0, lossNanoUsd: 60 },
+      { eventId: "c1.late", late: true, outcome: "completed", priceNanoUsd: 25, lossNanoUsd: -60 },
+    ]);
+    expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 75, operatorLossNanoUsd: 0, outbox: 2 });
   });
 });
 
@@ -176,7 +179,9 @@ describe("the alarm", () => {
     await stub.renew(call("open"), null);
     await runDurableObjectAlarm(stub);
     expect(await rows(stub, "SELECT call_id FROM holds")).toEqual([{ call_id: "open" }]);
-    expect(await stub.settle(settlement("c0", 9))).toEqual({ state: "unknown", chargedNanoUsd: 0 });
+    // Its hold is gone; its entry is the answer.
+    expect(await stub.settle(settlement("c0", 9))).toEqual({ state: "settled", chargedNanoUsd: 4 });
+    expect(await stub.release(releaseOf("c0"))).toEqual({ state: "unknown", chargedNanoUsd: 0 });
   });
 });
 

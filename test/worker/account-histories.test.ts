@@ -10,6 +10,7 @@ import { BUDGET_DURATIONS, type Limits, NO_LIMITS } from "../../src/core/tenant.
 import { AccountModel } from "./account-model.ts";
 import {
   addKey,
+  call,
   credit,
   digestOf,
   fakeClock,
@@ -18,6 +19,7 @@ import {
   lowerable,
   newAccount,
   perToken,
+  progress,
   releaseOf,
   request,
   row,
@@ -46,6 +48,7 @@ const KEYS = [
 /** What limits and blocks are set on. */
 const NAMES = [...KEYS.map(({ name }) => name), "t", "u", "account"];
 const HOLD_TTL_MS = 120_000;
+const LONGEST_HOLD_MS = 3_600_000;
 
 const someLimits: fc.Arbitrary<Partial<Limits>> = fc.oneof(
   fc.record({ rpm_limit: fc.integer({ min: 0, max: 6 }) }),
@@ -63,6 +66,7 @@ type Step =
   | { do: "admit"; key: number; input: number; cap: number | null; price: number }
   | { do: "settle"; which: number; used: number }
   | { do: "release"; which: number }
+  | { do: "renew"; which: number; reported: number | null }
   | { do: "wait"; ms: number }
   | { do: "credit"; amount: number }
   | { do: "limit"; at: number; some: Partial<Limits> }
@@ -90,6 +94,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({ do: fc.constant("settle" as const), which, used: fc.integer({ min: 0, max: 90 }) }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("release" as const), which }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("renew" as const),
+      which,
+      reported: fc.option(fc.integer({ min: 0, max: 90 })),
+    }),
+  },
   {
     weight: 5,
     arbitrary: fc.record({
@@ -170,6 +182,12 @@ class History {
         const id = this.#asked[step.which] ?? "nobody";
         const end = await this.#stub.release(releaseOf(id));
         return [`${end.state} ${end.chargedNanoUsd}`, model.release(id, Date.now())];
+      }
+      case "renew": {
+        const id = this.#asked[step.which] ?? "nobody";
+        const { reported } = step;
+        const lives = await this.#stub.renew(call(id), reported === null ? null : progress(reported));
+        return [lives ? "live" : "ended", model.renew(id, reported, Date.now(), HOLD_TTL_MS, LONGEST_HOLD_MS)];
       }
       case "credit": {
         const outcome = await credit(this.#stub, step.amount, `r${++this.#made}`);
@@ -260,6 +278,7 @@ class History {
       entriesNanoUsd: balance,
       balanceNanoUsd: balance,
       heldNanoUsd: held,
+      operatorLossNanoUsd: this.#model.lost(),
     });
     expect(balance - held).toBeGreaterThanOrEqual(this.#lowest);
   }

@@ -18,6 +18,11 @@ interface ModelCall extends Party {
   tokens: number;
   charged: number;
   endedAtMs: number;
+  /** Tokens that the last renewal reported. */
+  reported: number | null;
+  /** Charged at expiry, and how far a late end changed that. */
+  corrected: boolean;
+  late: { readonly atMs: number; readonly amount: number } | null;
   state: "open" | "settled" | "released" | "expired";
 }
 
@@ -57,7 +62,8 @@ export class AccountModel {
     const { markup } = this;
     const amount = costOf(tokens, { price, markup });
     const times = { admittedAtMs: nowMs, expiresAtMs: nowMs + ttlMs, endedAtMs: 0 };
-    this.calls.push({ id, key, team, price, markup, amount, tokens, ...times, charged: 0, state: "open" });
+    const untold = { reported: null, corrected: false, late: null };
+    this.calls.push({ id, key, team, price, markup, amount, tokens, ...times, ...untold, charged: 0, state: "open" });
     return `ok ${amount} ${cap}`;
   }
 
@@ -69,8 +75,17 @@ export class AccountModel {
       call.charged = Math.min(costOf(used, call), call.amount);
       call.tokens = used;
       this.balance -= call.charged;
-    }
-    return `${call.state} ${call.charged}`;
+    } else if (call.state === "expired" && !call.corrected) this.#settleLate(call, used, nowMs);
+    return `${call.state} ${call.charged + (call.late?.amount ?? 0)}`;
+  }
+
+  /** `live`, or `ended` where it lives no longer. */
+  renew(id: string, reported: number | null, nowMs: number, ttlMs: number, longestMs: number): string {
+    const call = this.calls.find((each) => each.id === id);
+    if (call?.state !== "open") return "ended";
+    call.expiresAtMs = Math.max(call.expiresAtMs, Math.min(nowMs + ttlMs, call.admittedAtMs + longestMs));
+    call.reported = reported ?? call.reported;
+    return "live";
   }
 
   release(id: string, nowMs: number): string {
@@ -79,13 +94,26 @@ export class AccountModel {
     if (call.state === "open") {
       this.#end(call, "released", nowMs);
       call.tokens = 0;
-    }
-    return `${call.state} ${call.charged}`;
+    } else if (call.state === "expired") call.corrected = true;
+    return `${call.state} ${call.charged + (call.late?.amount ?? 0)}`;
   }
 
   expire(nowMs: number): void {
-    for (const call of this.calls)
-      if (call.state === "open" && call.expiresAtMs <= nowMs) this.#end(call, "expired", nowMs);
+    for (const call of this.calls) {
+      if (call.state !== "open" || call.expiresAtMs > nowMs) continue;
+      this.#end(call, "expired", nowMs);
+      call.charged = Math.min(costOf(call.reported ?? 0, call), call.amount);
+      this.balance -= call.charged;
+    }
+  }
+
+  /** What expired calls came to and nobody pays. */
+  lost(): number {
+    return sum(
+      this.calls.map((call) =>
+        call.state !== "expired" ? 0 : call.corrected ? this.#unpaid(call) : call.amount - call.charged,
+      ),
+    );
   }
 
   credit(amount: number): string {
@@ -98,6 +126,40 @@ export class AccountModel {
     return sum(this.calls.filter((call) => call.state === "open" && of(call)).map((call) => call.amount));
   }
 
+  readonly #unpaidOf = new Map<string, number>();
+  #unpaid(call: ModelCall): number {
+    return this.#unpaidOf.get(call.id) ?? 0;
+  }
+
+  /** To min(actual, held): upwards by what balance and budgets leave now, downwards in the window of the first charge. */
+  #settleLate(call: ModelCall, used: number, nowMs: number): void {
+    const due = Math.min(costOf(used, call), call.amount);
+    const budgets = this.#levels(call).map(([, mine, limits]) => this.#budgetRoom(mine, limits, nowMs));
+    const room = Math.max(0, Math.min(this.balance - this.held() - this.floor, ...budgets));
+    const amount = Math.min(due - call.charged, room);
+    this.balance -= amount;
+    call.late = { atMs: amount < 0 ? call.endedAtMs : nowMs, amount };
+    call.corrected = true;
+    this.#unpaidOf.set(call.id, due - call.charged - amount);
+  }
+
+  #levels(party: Party): [Level, (call: Party) => boolean, Limits | undefined][] {
+    return [
+      ["key", (call) => call.key === party.key, this.limits.get(party.key)],
+      ["team", (call) => call.team === party.team, this.limits.get(party.team)],
+      ["account", () => true, this.limits.get("account")],
+    ];
+  }
+
+  #budgetRoom(mine: (call: Party) => boolean, limits: Limits | undefined, nowMs: number): number {
+    if (!limits || limits.maxBudgetNanoUsd === null) return Number.POSITIVE_INFINITY;
+    const startMs = windowStart(limits.budgetDuration, nowMs);
+    const own = this.calls.filter(mine);
+    const first = sum(own.filter((call) => call.endedAtMs >= startMs).map((call) => call.charged));
+    const late = sum(own.map(({ late }) => (late && late.atMs >= startMs ? late.amount : 0)));
+    return limits.maxBudgetNanoUsd - first - late - this.held(mine);
+  }
+
   #end(call: ModelCall, state: ModelCall["state"], nowMs: number): void {
     call.state = state;
     call.endedAtMs = nowMs;
@@ -107,11 +169,7 @@ export class AccountModel {
   #refusal(ask: Ask, cap: number | null, nowMs: number): string | undefined {
     const tokens = ask.input + (cap ?? 0);
     const amount = costOf(tokens, { price: ask.price, markup: this.markup });
-    const levels: [Level, (call: Party) => boolean, Limits | undefined][] = [
-      ["key", (call) => call.key === ask.key, this.limits.get(ask.key)],
-      ["team", (call) => call.team === ask.team, this.limits.get(ask.team)],
-      ["account", () => true, this.limits.get("account")],
-    ];
+    const levels = this.#levels(ask);
     for (const [level, mine, limits] of levels) {
       if (!limits) continue;
       const own = this.calls.filter(mine);
@@ -129,12 +187,7 @@ export class AccountModel {
       }
     }
     for (const [level, mine, limits] of levels) {
-      if (!limits || limits.maxBudgetNanoUsd === null || amount === 0) continue;
-      const startMs = windowStart(limits.budgetDuration, nowMs);
-      const spent = sum(
-        this.calls.filter((call) => mine(call) && call.endedAtMs >= startMs).map((call) => call.charged),
-      );
-      if (spent + this.held(mine) + amount > limits.maxBudgetNanoUsd) return `${level} budget`;
+      if (amount > 0 && amount > this.#budgetRoom(mine, limits, nowMs)) return `${level} budget`;
     }
     if (amount > 0 && this.balance - this.held() - amount < this.floor) return "no_credit";
     return undefined;

@@ -2,7 +2,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import type { AdmitRequest, Bound, Release, Settlement, UsageMessage } from "../../src/core/hold.ts";
+import type { AdmitRequest, Bound, Progress, Release, Settlement, UsageMessage } from "../../src/core/hold.ts";
 import {
   type AccountId,
   type AccountNumber,
@@ -127,6 +127,14 @@ export function settlement(id: string, usage: Usage | number = 0, some: Partial<
     ...some,
   };
 }
+
+/** What a renewal carries of a call that came to so many input tokens. */
+export const progress = (tokens: number, some: Partial<Progress> = {}): Progress => ({
+  reading: { source: "own_count", usage: { input_tokens: tokens } },
+  servedBy: { upstream: "u1", model: "m", region: "eu" },
+  costNanoUsd: 0,
+  ...some,
+});
 
 export const releaseOf = (id: string, lostTries = 0): Release => ({
   callId: call(id),

@@ -17,6 +17,7 @@ import {
   newAccount,
   newObject,
   perToken,
+  progress,
   releaseOf,
   request,
   row,
@@ -59,6 +60,10 @@ class ObjectLedger implements LedgerDriver {
   async release(id: string) {
     const { state, chargedNanoUsd: charged } = await this.#stub.release(releaseOf(id));
     return { state, charged };
+  }
+
+  async report(id: string, soFar: number) {
+    expect(await this.#stub.renew(call(id), progress(soFar))).toBe(true);
   }
 
   async expire() {
@@ -151,6 +156,7 @@ describe("admission", () => {
         keyId: "key-k",
         amountNanoUsd: 150,
         expiresAtMs: Date.now() + 120_000,
+        longestCallMs: 3_480_000,
         onDisconnect: "drain",
       },
       rates: {},
@@ -385,7 +391,7 @@ describe("the audit", () => {
     ["a window's tokens", "UPDATE holds SET counted_tokens = 999 WHERE call_id = 'c1'"],
     [
       "an entry made twice",
-      "INSERT INTO entries SELECT id + 10, kind, 0, balance_nano_usd, at_ms, call_id, model, key_id, team_id, reference, note FROM entries WHERE call_id = 'c1'",
+      "INSERT INTO entries SELECT id + 10, kind, 0, balance_nano_usd, at_ms, call_id, model, key_id, team_id, reference, note, NULL FROM entries WHERE call_id = 'c1'",
     ],
   ])("names what does not add up: %s", async (_, tamper) => {
     const { stub } = await newAccount({ balance: 1_000 });
@@ -414,13 +420,13 @@ describe("the audit", () => {
     await stub.settle(settlement("late", 4, { lostTries: 1 }));
     expect(await stub.audit()).toMatchObject({
       ok: true,
-      balanceNanoUsd: 996,
-      operatorLossNanoUsd: 2 * 10 + 3 * 10 + (4 + 10),
+      balanceNanoUsd: 992,
+      operatorLossNanoUsd: 2 * 10 + 3 * 10 + 10,
       overrunNanoUsd: 0,
     });
     const events = await rows(stub, "SELECT event FROM outbox ORDER BY seq");
     const losses = events.map(({ event }) => (JSON.parse(String(event)) as { lossNanoUsd: number }).lossNanoUsd);
-    expect(losses).toEqual([20, 30, 10]);
+    expect(losses).toEqual([20, 30, 10, 0]);
   });
 
   it("reports what is open, lost and overrun", async () => {

@@ -2,19 +2,16 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { UsageEvent } from "../../src/core/hold.ts";
-import { asId } from "../../src/core/ids.ts";
+import { type AccountNumber, asId, type CallId } from "../../src/core/ids.ts";
 import { fakeClock, fakeQueue, newAccount, request, rows, settlement } from "./account-support.ts";
 import { settled } from "./operator.ts";
-import { count, deliver, event, message, report } from "./usage-support.ts";
+import { count, deliver, emptyUsage, event, message, report, START } from "./usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {
   lines = [];
   vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
-  await env.BOOKS.batch(
-    ["usage_events", "usage_hours", "usage_late_hours"].map((table) => env.BOOKS.prepare(`delete from ${table}`)),
-  );
-  await env.BOOKS.prepare("update usage_progress set summed_until_ms = 0, kept_from_ms = 0").run();
+  await emptyUsage();
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -82,13 +79,86 @@ describe("the consumer", () => {
   it.each([
     ["no object", "text"],
     ["no account", { events: [] }],
-    ["a price that is no integer", message(event({ priceNanoUsd: 0.5 }))],
-    ["a negative quantity", message(event({ usage: { images: -1 } }))],
-    ["an outcome that nobody knows", message({ ...event(), outcome: "maybe" } as unknown as UsageEvent)],
+    ["no events", { account: 1 }],
+    ["an end without a call", { account: 1, endedAtMs: START, end: { kind: "settle", said: {} } }],
   ])("a message that cannot be read goes back alone, on its way to the dead letters: %s", async (_, body) => {
     expect(await deliver([message(event()), body, message(event())])).toEqual({ acked: ["m0", "m2"], retried: ["m1"] });
     expect(await count("usage_events")).toBe(2);
     expect(lines.join()).toContain("usage_message_unreadable");
+  });
+
+  it.each<[string, Partial<UsageEvent>]>([
+    ["a price that is no integer", { priceNanoUsd: 0.5 }],
+    ["a negative price", { priceNanoUsd: -1 }],
+    ["a negative quantity", { usage: { images: -1 } }],
+    ["an outcome that nobody knows", { outcome: "maybe" as unknown as UsageEvent["outcome"] }],
+    ["a price beyond all numbers", { priceNanoUsd: 1e300 }],
+    ["older than what is kept", { endedAtMs: 5 }],
+    ["one that D1 refuses", { model: "refused" }],
+  ])(
+    "an event that cannot be taken keeps no other waiting; in the end it is set aside as it came: %s",
+    async (_, bad) => {
+      await env.BOOKS.prepare(
+        "create trigger refuse before insert on usage_events when new.model = 'refused' begin select raise(abort, 'no'); end",
+      ).run();
+      await env.BOOKS.prepare("update usage_progress set kept_from_ms = 1000").run();
+      const poison = event(bad);
+      const sent = { ...message(event(), poison, event()), account: asId<AccountNumber>(77) };
+      const confirmed: string[] = [];
+      const ear = { getByName: () => ({ shipped: async (ids: string[]) => void confirmed.push(...ids) }) };
+      const values = { ACCOUNTS: ear as unknown as Env["ACCOUNTS"] };
+      const others = [sent.events[0]?.eventId, sent.events[2]?.eventId];
+      expect(await deliver([sent, message(event())], values)).toEqual({ acked: ["m1"], retried: ["m0"] });
+      expect(await count("usage_events")).toBe(3);
+      expect(confirmed).toEqual(expect.arrayContaining(others));
+      expect(confirmed).not.toContain(poison.eventId);
+      expect(await count("usage_set_aside")).toBe(0);
+      // The last time, and once more: it was delivered twice.
+      for (let time = 0; time < 2; time++) {
+        confirmed.length = 0;
+        expect(await deliver([sent], values, 5)).toEqual({ acked: ["m0"], retried: [] });
+        expect(confirmed).toEqual(expect.arrayContaining([...others, poison.eventId]));
+      }
+      await env.BOOKS.prepare("drop trigger refuse").run();
+      const kept = await env.BOOKS.prepare("select * from usage_set_aside").all<{ event: string }>();
+      expect(kept.results).toMatchObject([{ account: 77, event_id: poison.eventId }]);
+      expect(JSON.parse(kept.results[0]?.event ?? "")).toEqual(JSON.parse(JSON.stringify(poison)));
+      expect(await count("usage_events")).toBe(3);
+      expect(lines.join()).toContain("usage_event_not_taken");
+    },
+  );
+
+  it("books that are down set nothing aside, however often a message came", async () => {
+    const down = (name: string) => () => {
+      if (name === "batch" || name === "run") throw new Error("D1 is down");
+      return broken;
+    };
+    const broken: D1Database = new Proxy({} as D1Database, { get: (_, name) => down(String(name)) });
+    expect(await deliver([message(event(), event())], { BOOKS: broken }, 9)).toEqual({ acked: [], retried: ["m0"] });
+    expect(await count("usage_set_aside")).toBe(0);
+  });
+
+  it("a call under which the clock stepped back is taken, with durations of none", async () => {
+    await deliver([message(event({ latencyMs: -3_600_000, firstByteMs: -7 }))]);
+    const stored = await env.BOOKS.prepare("select latency_ms, first_byte_ms from usage_events").first();
+    expect(stored).toEqual({ latency_ms: 0, first_byte_ms: 0 });
+  });
+
+  it("a late event's differences may be negative, and it is no call of its own", async () => {
+    const first = event({ outcome: "expired", priceNanoUsd: 90, lossNanoUsd: 10, usage: { input_tokens: 9 } });
+    const late = event({
+      eventId: asId<CallId>(`${first.eventId}.late`),
+      late: true,
+      priceNanoUsd: -60,
+      lossNanoUsd: -10,
+      costNanoUsd: -5,
+      latencyMs: -40,
+      usage: { input_tokens: -6 },
+    });
+    expect(await deliver([message(first, late), message(late)])).toEqual({ acked: ["m0", "m1"], retried: [] });
+    expect(await report("")).toMatchObject([
+      { calls: 1, errors: 0, price_usd: 30e-9, cost_usd: 15e-9, latency_ms: 60, input_tokens: 3 },
+    ]);
   });
 
   it("fields that this version does not know are passed over", async () => {

@@ -46,12 +46,15 @@ export function event(some: Partial<UsageEvent> = {}): UsageEvent {
 
 export const message = (...events: UsageEvent[]): UsageMessage => ({ account: asId<AccountNumber>(1), events });
 
-/** Delivers bodies as one batch, and gives which messages (`m0`, `m1`, ...) were acknowledged and which sent back. */
-export async function deliver(bodies: readonly unknown[], values: Partial<Env> = {}) {
+/**
+ * Delivers bodies as one batch, for the so many-th time, and gives which messages (`m0`, `m1`, ...) were acknowledged and
+ * which sent back.
+ */
+export async function deliver(bodies: readonly unknown[], values: Partial<Env> = {}, attempts = 1) {
   const context = createExecutionContext();
   const batch = createMessageBatch(
     "tollgate-usage",
-    bodies.map((body, index) => ({ id: `m${index}`, timestamp: new Date(), attempts: 1, body })),
+    bodies.map((body, index) => ({ id: `m${index}`, timestamp: new Date(), attempts, body })),
   );
   await consumeUsage(batch, { ...env, ...values });
   const result: QueueResult = await getQueueResult(batch, context);
@@ -69,7 +72,7 @@ export const count = (table: string) => env.BOOKS.prepare(`select count(*) as n 
 /** No usage, as before the first call of all. */
 export async function emptyUsage(): Promise<void> {
   await env.BOOKS.batch(
-    ["usage_events", "usage_hours", "usage_days", "usage_late_hours"].map((table) =>
+    ["usage_events", "usage_hours", "usage_days", "usage_late_hours", "usage_set_aside"].map((table) =>
       env.BOOKS.prepare(`delete from ${table}`),
     ),
   );

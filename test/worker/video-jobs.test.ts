@@ -146,7 +146,7 @@ describe("a job that is never polled", () => {
     ["still at work", () => running("job-c1"), "job_overdue"],
     ["out of reach", () => new Response("", { status: 500 }), "job_overdue"],
   ])(
-    "that is %s past its deadline costs the tenant nothing and is the operator's to look into",
+    "that is %s past its deadline costs the tenant nothing until it is found completed, and is the operator's to look into",
     async (_, script, reason) => {
       const { stub } = await newAccount({ balance: 1_000 });
       const queue = await fakeQueue(stub);
@@ -166,10 +166,10 @@ describe("a job that is never polled", () => {
         { eventId: "c1", outcome: "expired", reason, priceNanoUsd: 0, lossNanoUsd: 100, upstream: "video-upstream" },
       ]);
       expect(logged()).toContainEqual(expect.objectContaining({ event: "job_expired", call: "c1", job: id, reason }));
-      // Found completed after all, it costs the operator what it was, and the tenant still nothing.
+      // Found completed after all, it is charged what it came to, once.
       upstream.jobs.set(id, () => completed(id, 60));
-      expect(await stub.job(K, id)).toMatchObject({ ok: true, document: { billing: { charge_usd: 0 } } });
-      expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 1_000, operatorLossNanoUsd: 60 });
+      expect(await stub.job(K, id)).toMatchObject({ ok: true, document: { billing: { charge_usd: 60e-9 } } });
+      expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 940, operatorLossNanoUsd: 0 });
       await expectSound(stub);
     },
   );
@@ -233,7 +233,7 @@ describe("how a job ends", () => {
     expect(await charges(stub)).toEqual([{ call: "c1", amount: -80 }]);
   });
 
-  it("recorded late: a job whose hold had expired costs the operator, not the tenant", async () => {
+  it("recorded late: a job whose hold had expired is charged all the same", async () => {
     const { stub } = await newAccount({ balance: 1_000 });
     await stub.admit(submission("c1"));
     advance(121_000);
@@ -241,8 +241,8 @@ describe("how a job ends", () => {
     await stub.begin(newJob("c1"));
     upstream.jobs.set("job-c1", () => completed("job-c1", 80));
     await live(stub, 10_000);
-    expect(await charges(stub)).toEqual([]);
-    expect(await stub.audit()).toMatchObject({ ok: true, operatorLossNanoUsd: 80, heldNanoUsd: 0 });
+    expect(await charges(stub)).toEqual([{ call: "c1", amount: -80 }]);
+    expect(await stub.audit()).toMatchObject({ ok: true, operatorLossNanoUsd: 0, heldNanoUsd: 0 });
   });
 });
 

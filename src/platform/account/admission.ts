@@ -14,10 +14,10 @@ import { tenantPrices } from "../../core/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { allowsModel } from "../../core/routes.ts";
 import type { Books, LiveCaller } from "./books.ts";
-import { expireDue, LONGEST_HOLD_MS } from "./endings.ts";
-import type { HoldRow, NewHold } from "./holds.ts";
+import { expireDue } from "./expiry.ts";
+import type { HoldRow, HoldTimes, NewHold } from "./holds.ts";
 
-export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs: number): Admission {
+export function admit(books: Books, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission {
   expireDue(books, nowMs);
   const found = authenticate(books, request.keyDigest, nowMs);
   if (!found.ok) return found;
@@ -30,7 +30,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
   const other = owned.find((one) => one.model !== request.model);
   if (other) return { ok: false, refusal: anotherModel(other) };
   const known = books.holds.find(request.callId);
-  if (known) return admitAgain(books, caller, known, owned, nowMs);
+  if (known) return admitAgain(books, caller, known, owned, nowMs, times);
   const earlier = sentBefore(books, caller, request, nowMs);
   if (earlier) return refuseRepeat(books, caller, earlier, nowMs);
 
@@ -67,12 +67,12 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, ttlMs:
     priceRule: fixed.rule,
     startedAtMs: request.startedAtMs,
     admittedAtMs: nowMs,
-    expiresAtMs: nowMs + ttlMs,
+    expiresAtMs: nowMs + times.ttlMs,
   };
   books.hold(hold);
   if (request.job) books.giveFreeBack(caller, "upstream", nowMs);
   if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
-  return { ok: true, hold: toHold(books, hold), rates: ratesOf(levels, nowMs), owned };
+  return { ok: true, hold: toHold(books, hold, times), rates: ratesOf(levels, nowMs), owned };
 }
 
 /** For what costs nothing. `reach`: how far the call goes, counted; left out: the question is of the key alone. */
@@ -199,19 +199,21 @@ function admitAgain(
   known: HoldRow,
   owned: readonly Owned[],
   nowMs: number,
+  times: HoldTimes,
 ): Admission {
   if (known.state !== "open" || known.keyId !== caller.key.id) throw new Error(`call ${known.callId} was used before`);
-  return { ok: true, hold: toHold(books, known), rates: ratesOf(books.levels(caller, nowMs), nowMs), owned };
+  return { ok: true, hold: toHold(books, known, times), rates: ratesOf(books.levels(caller, nowMs), nowMs), owned };
 }
 
-function toHold(books: Books, hold: NewHold): Hold {
+function toHold(books: Books, hold: NewHold, times: HoldTimes): Hold {
   return {
     callId: hold.callId,
     keyId: hold.keyId,
     amountNanoUsd: hold.amountNanoUsd,
     ...(hold.outputCap !== undefined && { outputCap: hold.outputCap }),
     expiresAtMs: hold.expiresAtMs,
-    longestCallMs: LONGEST_HOLD_MS,
+    // Ended a whole TTL before its hold, no call outlives it.
+    longestCallMs: times.longestMs - times.ttlMs,
     onDisconnect: books.tenants.account().onDisconnect,
   };
 }

@@ -65,8 +65,9 @@ const ROW_RULES: readonly { readonly rule: string; readonly offenders: string }[
       FROM entries) WHERE said <> true_sum`,
   },
   {
-    rule: "a charge adds money, or names no call",
-    offenders: "SELECT id FROM entries WHERE kind = 'charge' AND (amount_nano_usd > 0 OR call_id IS NULL)",
+    rule: "a charge adds money and corrects no other, or names no call",
+    offenders: `SELECT id FROM entries WHERE kind = 'charge'
+      AND (call_id IS NULL OR (amount_nano_usd > 0 AND counts_at_ms IS NULL))`,
   },
   {
     rule: "a settled hold has no entry of its amount",
@@ -74,14 +75,22 @@ const ROW_RULES: readonly { readonly rule: string; readonly offenders: string }[
       WHERE state = 'settled' AND (entries.call_id IS NOT holds.call_id OR entries.amount_nano_usd <> -charged_nano_usd)`,
   },
   {
-    rule: "a hold that was not settled has a charge or an entry",
-    offenders:
-      "SELECT call_id AS id FROM holds WHERE state <> 'settled' AND (charged_nano_usd <> 0 OR entry_id IS NOT NULL)",
+    rule: "an open or released hold has a charge or an entry",
+    offenders: `SELECT call_id AS id FROM holds WHERE state IN ('open', 'released')
+      AND (charged_nano_usd <> 0 OR entry_id IS NOT NULL OR late_entry_id IS NOT NULL)`,
   },
   {
-    rule: "a call has more than one entry",
-    offenders: `SELECT call_id AS id FROM entries WHERE call_id IS NOT NULL
-      AND id >= (SELECT coalesce(min(entry_id), 0) FROM holds) GROUP BY call_id HAVING count(*) > 1`,
+    rule: "an expired hold's entries are not what it was charged",
+    offenders: `SELECT holds.call_id AS id FROM holds
+      LEFT JOIN entries AS first ON first.id = entry_id LEFT JOIN entries AS late ON late.id = late_entry_id
+      WHERE state = 'expired' AND (charged_nano_usd <> -coalesce(first.amount_nano_usd, 0) - coalesce(late.amount_nano_usd, 0)
+        OR (entry_id IS NOT NULL AND first.call_id IS NOT holds.call_id)
+        OR (late_entry_id IS NOT NULL AND late.call_id IS NOT holds.call_id))`,
+  },
+  {
+    rule: "an entry of a call is not one that its hold knows",
+    offenders: `SELECT entries.id FROM entries JOIN holds ON holds.call_id = entries.call_id
+      WHERE entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id`,
   },
   {
     rule: "an expired hold has no operator's loss",

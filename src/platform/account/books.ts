@@ -5,14 +5,13 @@
  * dropped and loaded anew, so the two never part. Loading reads the open holds, the last minute's and a bounded tail of
  * what the roll-ups lack; never all keys, holds or entries.
  */
-
 import { type FreeReach, freeAllowance } from "../../core/free-calls.ts";
-import type { LEVELS } from "../../core/hold.ts";
+import type { LEVELS, Progress } from "../../core/hold.ts";
 import type { CallId } from "../../core/ids.ts";
-import { floorOf, type Money } from "../../core/ledger.ts";
+import { floorOf, type Money, moneyRoom } from "../../core/ledger.ts";
 import { type LevelUse, MINUTE } from "../../core/limits.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { type BudgetUse, budgetWindow } from "../../core/spending.ts";
+import { type BudgetUse, budgetRoom, budgetWindow } from "../../core/spending.ts";
 import type { Key, Limits, Team } from "../../core/tenant.ts";
 import { Activities } from "./activity.ts";
 import { DayRequests } from "./day-requests.ts";
@@ -165,8 +164,31 @@ export class Books {
     if (this.#openHolds === 0) this.#nextExpiryMs = null;
   }
 
-  renew(callId: CallId, expiresAtMs: number): void {
-    this.holds.renew(callId, expiresAtMs);
+  renew(callId: CallId, expiresAtMs: number, progress: Progress | null): void {
+    this.holds.renew(callId, expiresAtMs, progress);
+  }
+
+  /** Enters a charge (negative: gives back) for a hold; gives the entry's id. `countsAtMs`: see `Charge`. */
+  charge(hold: HoldRow, chargedNanoUsd: number, atMs: number, countsAtMs: number | null = null): number {
+    const entryId = this.ledger.charge({ ...hold, chargedNanoUsd, atMs, countsAtMs });
+    this.spending.charged(hold, chargedNanoUsd, countsAtMs ?? atMs, entryId);
+    return entryId;
+  }
+
+  /** Books what a call came to beyond its hold, and tells the operator where that is too much. */
+  overrun(callId: CallId, overrunNanoUsd: number, nowMs: number): void {
+    if (overrunNanoUsd === 0) return;
+    this.operatorBook.overrun(callId, overrunNanoUsd, nowMs);
+    const chargedTodayNanoUsd = this.spending.spent("account", "day", nowMs);
+    this.overrunWatch.overrun(this.tenants.account().id, overrunNanoUsd, chargedTodayNanoUsd, nowMs);
+  }
+
+  /** What balance and every budget of a hold's levels leave now. */
+  roomFor(hold: HoldRow, nowMs: number): number {
+    const key = this.keys.key(hold.keyId);
+    const team = hold.teamId === null ? null : (this.tenants.team(hold.teamId) ?? null);
+    const budgets = key ? this.budgets({ key, team }, nowMs) : [];
+    return Math.min(moneyRoom(this.money()), budgetRoom(budgets));
   }
 
   /** After due holds were ended. */

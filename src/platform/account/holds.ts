@@ -2,7 +2,7 @@
  * Hold rows. One row per admitted call: inserted at admission, updated once when it ends, deleted a day later. A single
  * index on (open, due) finds the open ones, those that are due and those that may go.
  */
-import type { HoldEnd } from "../../core/hold.ts";
+import type { HoldEnd, Progress } from "../../core/hold.ts";
 import type { CallId, KeyId, TeamId } from "../../core/ids.ts";
 import type { UnitPrices } from "../../core/prices.ts";
 import type { Sql } from "./schema.ts";
@@ -29,6 +29,19 @@ export interface NewHold extends Party {
 export interface HoldRow extends NewHold {
   readonly state: HoldState;
   readonly chargedNanoUsd: number;
+  /** The last that a renewal reported. */
+  readonly progress: Progress | null;
+  /** Expired, and corrected by a late end since: no other one counts. */
+  readonly corrected: boolean;
+  readonly endedAtMs: number | null;
+}
+
+/** How long holds live. */
+export interface HoldTimes {
+  /** Without a renewal, ms. */
+  readonly ttlMs: number;
+  /** However often it is renewed, ms; at least twice `ttlMs`. A job's hold has its own time. */
+  readonly longestMs: number;
 }
 
 /** What the mirrors are made of. */
@@ -69,6 +82,9 @@ type StoredHold = {
   price_rule: string;
   started_at_ms: number;
   admitted_at_ms: number;
+  ended_at_ms: number | null;
+  progress: string | null;
+  corrected: number;
 };
 type StoredRecent = {
   seq: number;
@@ -129,8 +145,25 @@ export class Holds {
     );
   }
 
-  renew(callId: CallId, expiresAtMs: number): void {
-    this.#sql.exec("UPDATE holds SET due_ms = ? WHERE call_id = ? AND state = 'open'", expiresAtMs, callId);
+  /** Without `progress` what was reported before stays. */
+  renew(callId: CallId, expiresAtMs: number, progress: Progress | null): void {
+    this.#sql.exec(
+      "UPDATE holds SET due_ms = ?, progress = coalesce(?, progress) WHERE call_id = ? AND state = 'open'",
+      expiresAtMs,
+      progress && JSON.stringify(progress),
+      callId,
+    );
+  }
+
+  /** After an expired hold's late end. */
+  correct(callId: CallId, chargedNanoUsd: number, entryId: number | null): void {
+    this.#sql.exec(
+      `UPDATE holds SET charged_nano_usd = ?, late_entry_id = ?, corrected = 1
+       WHERE call_id = ? AND state = 'expired' AND corrected = 0`,
+      chargedNanoUsd,
+      entryId,
+      callId,
+    );
   }
 
   /** Open ones whose time is over, oldest first. */
@@ -201,5 +234,8 @@ function toHold(stored: StoredHold): HoldRow {
     startedAtMs: stored.started_at_ms,
     admittedAtMs: stored.admitted_at_ms,
     expiresAtMs: stored.due_ms,
+    progress: stored.progress === null ? null : (JSON.parse(stored.progress) as Progress),
+    corrected: stored.corrected === 1,
+    endedAtMs: stored.ended_at_ms,
   };
 }

@@ -8,7 +8,7 @@ import { limitRefusal, ratesOf } from "../../core/limits.ts";
 import { tenantPrices } from "../../core/prices.ts";
 import { authenticate, forbid, refuseRepeat, sentBefore } from "./admission.ts";
 import type { Books } from "./books.ts";
-import { expireDue } from "./endings.ts";
+import { expireDue } from "./expiry.ts";
 
 /**
  * Whatever a key's `free_rpm_limit`, the quotes of so many submissions have room: what they quote is paid for, or the count

@@ -19,7 +19,8 @@ import { costOf } from "../../core/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { authenticate, forbid } from "./admission.ts";
 import type { Books } from "./books.ts";
-import { expire, release, settle } from "./endings.ts";
+import { release, settle } from "./endings.ts";
+import { expire } from "./expiry.ts";
 
 /** The status that the tenant's submission got: what its one usage event says. */
 const ACCEPTED = 202;
@@ -38,7 +39,7 @@ export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: numbe
   const deadlineMs = nowMs + lifeMs;
   const submission = { model: hold.model, submittedAtMs: hold.admittedAtMs, deadlineMs };
   books.jobs.insert(job, submission, nextPollMs(nowMs, nowMs));
-  if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS);
+  if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
 }
 
 /** The account's own job that a key asks for, counted as far as that reaches. Somebody else's id and an unknown one are the same here: not in the table. */

@@ -26,8 +26,11 @@ export interface Charge {
   readonly model: string;
   readonly keyId: KeyId;
   readonly teamId: TeamId | null;
+  /** Negative: a late correction gives back. */
   readonly chargedNanoUsd: number;
   readonly atMs: number;
+  /** The time whose budget windows it counts in, where that is not `atMs`. */
+  readonly countsAtMs: number | null;
 }
 
 const COLUMNS = "id AS seq, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, reference, note";
@@ -50,6 +53,9 @@ export class Ledger {
     }
   }
 
+  get lastId(): number {
+    return this.#lastId;
+  }
   get balanceNanoUsd(): number {
     return this.#balanceNanoUsd;
   }
@@ -58,8 +64,9 @@ export class Ledger {
   charge(charge: Charge): number {
     const { balanceNanoUsd } = this.#next(0 - charge.chargedNanoUsd);
     this.#sql.exec(
-      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, team_id)
-       VALUES (?, 'charge', ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, team_id,
+         counts_at_ms)
+       VALUES (?, 'charge', ?, ?, ?, ?, ?, ?, ?, ?)`,
       this.#lastId,
       0 - charge.chargedNanoUsd,
       balanceNanoUsd,
@@ -68,6 +75,7 @@ export class Ledger {
       charge.model,
       charge.keyId,
       charge.teamId,
+      charge.countsAtMs,
     );
     return this.#lastId;
   }
@@ -88,6 +96,19 @@ export class Ledger {
     const { kind, amountNanoUsd, reference, note } = credit;
     const id = this.#lastId;
     return { id, kind, amountNanoUsd, balanceNanoUsd, atMs, callId: null, model: null, keyId: null, reference, note };
+  }
+
+  /** What a call was charged by the entries from `afterId` (exclusive) to `throughId`; undefined: it has none there. */
+  chargedBetween(callId: CallId, afterId: number, throughId: number): number | undefined {
+    const { charged } = this.#sql
+      .exec<{ charged: number | null }>(
+        "SELECT sum(amount_nano_usd) AS charged FROM entries WHERE id > ? AND id <= ? AND call_id = ?",
+        afterId,
+        throughId,
+        callId,
+      )
+      .one();
+    return charged === null ? undefined : 0 - charged;
   }
 
   byReference(reference: string): LedgerEntry | undefined {

@@ -1,10 +1,13 @@
 /**
  * What the operator bears in place of the tenant: overruns (usage beyond a hold) and losses (what an upstream may have done
  * without a charge: calls that failed under way, tries before another target served, holds that expired). One row per call
- * and kind. A loss is an upper bound, the held amount for each try; a late word on an expired call corrects its row.
+ * and kind. A loss is an upper bound, the held amount for each try; a late word on an expired call corrects its row. An
+ * end of a call whose hold nobody knows any more is a loss of what it cost (`settle_unknown`).
  */
 import type { CallId } from "../../core/ids.ts";
 import type { Sql } from "./schema.ts";
+
+const SETTLE_UNKNOWN = "settle_unknown";
 
 export class OperatorBook {
   readonly #sql: Sql;
@@ -14,11 +17,27 @@ export class OperatorBook {
   }
 
   overrun(callId: CallId, amountNanoUsd: number, atMs: number): void {
-    this.#sql.exec("INSERT INTO operator_book VALUES (?, 'overrun', ?, 0, ?)", callId, amountNanoUsd, atMs);
+    this.#insert(callId, "overrun", amountNanoUsd, 0, atMs, null);
   }
 
   loss(callId: CallId, upToNanoUsd: number, atMs: number): void {
-    this.#sql.exec("INSERT INTO operator_book VALUES (?, 'operator_loss', ?, 1, ?)", callId, upToNanoUsd, atMs);
+    this.#insert(callId, "operator_loss", upToNanoUsd, 1, atMs, null);
+  }
+
+  /** Of a call that these books do not know. */
+  unknownLoss(callId: CallId, amountNanoUsd: number, atMs: number): void {
+    this.#insert(callId, "operator_loss", amountNanoUsd, 0, atMs, SETTLE_UNKNOWN);
+  }
+
+  /** Whether a call has a loss, and why. */
+  findLoss(callId: CallId): { readonly unknown: boolean } | undefined {
+    const [row] = this.#sql
+      .exec<{ reason: string | null }>(
+        "SELECT reason FROM operator_book WHERE call_id = ? AND kind = 'operator_loss'",
+        callId,
+      )
+      .toArray();
+    return row && { unknown: row.reason === SETTLE_UNKNOWN };
   }
 
   /** The first late word counts; later ones change nothing. */
@@ -28,6 +47,25 @@ export class OperatorBook {
        WHERE call_id = ? AND kind = 'operator_loss' AND estimated = 1`,
       amountNanoUsd,
       callId,
+    );
+  }
+
+  #insert(
+    callId: CallId,
+    kind: "overrun" | "operator_loss",
+    nanoUsd: number,
+    estimated: 0 | 1,
+    atMs: number,
+    reason: string | null,
+  ): void {
+    this.#sql.exec(
+      `INSERT INTO operator_book (call_id, kind, amount_nano_usd, estimated, at_ms, reason) VALUES (?, ?, ?, ?, ?, ?)`,
+      callId,
+      kind,
+      nanoUsd,
+      estimated,
+      atMs,
+      reason,
     );
   }
 

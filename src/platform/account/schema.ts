@@ -212,6 +212,17 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (subject, reach)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- What the last renewal reported of the call (JSON): charged should nobody end the hold.
+  ALTER TABLE holds ADD COLUMN progress TEXT;
+  -- 1: expired, and corrected by a late end since; its ledger entry where it has one.
+  ALTER TABLE holds ADD COLUMN corrected INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE holds ADD COLUMN late_entry_id INTEGER;
+  -- Set on a late correction that gives back: when the charge that it corrects was made. Budgets count it there.
+  ALTER TABLE entries ADD COLUMN counts_at_ms INTEGER;
+  -- Why, where it is not a matter of course: settle_unknown.
+  ALTER TABLE operator_book ADD COLUMN reason TEXT;
+  `,
 ];
 
 const SCHEMA = "schema";

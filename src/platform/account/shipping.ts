@@ -4,7 +4,7 @@
  */
 import type { UsageMessage } from "../../core/hold.ts";
 import { log } from "../log.ts";
-import { expireDue } from "./endings.ts";
+import { expireDue } from "./expiry.ts";
 import type { Store } from "./store.ts";
 
 /** Messages sent, and rows of a sort pruned, by one alarm. */

@@ -15,6 +15,8 @@ const CACHED_SUMS = 4_000;
 
 interface Sum {
   readonly firstDay: number;
+  /** The first day after the window; infinite for `total`. */
+  readonly endDay: number;
   spentNanoUsd: number;
 }
 
@@ -29,7 +31,8 @@ export class Spending {
     this.#sql = sql;
     this.#through = sql.exec<{ through: number }>("SELECT entries_through AS through FROM marks").one().through;
     const rows = sql.exec<{ key_id: string; team_id: string | null; at_ms: number; amount_nano_usd: number }>(
-      "SELECT key_id, team_id, at_ms, amount_nano_usd FROM entries WHERE id > ? AND kind = 'charge'",
+      `SELECT key_id, team_id, coalesce(counts_at_ms, at_ms) AS at_ms, amount_nano_usd FROM entries
+       WHERE id > ? AND kind = 'charge'`,
       this.#through,
     );
     for (const row of rows) {
@@ -38,14 +41,14 @@ export class Spending {
     }
   }
 
-  /** Takes up a charge that was entered in the ledger as `entryId`. */
+  /** Takes up a charge that was entered in the ledger as `entryId`; a negative one gives back. */
   charged(party: Party, amountNanoUsd: number, atMs: number, entryId: number): void {
     const day = dayOf(atMs);
     for (const subject of subjectsOf(party)) {
       addTo(this.#tail, subject, day, amountNanoUsd);
       for (const duration of BUDGET_DURATIONS) {
         const sum = this.#sums.get(`${duration} ${subject}`);
-        if (sum && day >= sum.firstDay) sum.spentNanoUsd += amountNanoUsd;
+        if (sum && day >= sum.firstDay && day < sum.endDay) sum.spentNanoUsd += amountNanoUsd;
       }
     }
     this.entered(entryId);
@@ -58,28 +61,33 @@ export class Spending {
 
   /** Charged in the budget window that `nowMs` lies in. */
   spent(subject: Subject, duration: BudgetDuration, nowMs: number): number {
-    const { firstDay } = budgetWindow(duration, nowMs);
+    const { firstDay, endsAtMs } = budgetWindow(duration, nowMs);
     const known = this.#sums.get(`${duration} ${subject}`);
     if (known?.firstDay === firstDay) return known.spentNanoUsd;
-    const spentNanoUsd = this.#summed(subject, firstDay) + this.#recent(subject, firstDay);
+    // Charges dated after it were made while the clock was ahead: they count when their window comes.
+    const endDay = endsAtMs === null ? Number.MAX_SAFE_INTEGER : dayOf(endsAtMs);
+    const spentNanoUsd = this.#summed(subject, firstDay, endDay) + this.#recent(subject, firstDay, endDay);
     if (this.#sums.size >= CACHED_SUMS) this.#sums.clear();
-    this.#sums.set(`${duration} ${subject}`, { firstDay, spentNanoUsd });
+    this.#sums.set(`${duration} ${subject}`, { firstDay, endDay, spentNanoUsd });
     return spentNanoUsd;
   }
 
-  #summed(subject: Subject, firstDay: number): number {
+  #summed(subject: Subject, firstDay: number, endDay: number): number {
     return this.#sql
       .exec<{ spent: number }>(
-        "SELECT coalesce(sum(spent_nano_usd), 0) AS spent FROM spent_by_day WHERE subject = ? AND day >= ?",
+        "SELECT coalesce(sum(spent_nano_usd), 0) AS spent FROM spent_by_day WHERE subject = ? AND day >= ? AND day < ?",
         subject,
         firstDay,
+        endDay,
       )
       .one().spent;
   }
 
-  #recent(subject: Subject, firstDay: number): number {
+  #recent(subject: Subject, firstDay: number, endDay: number): number {
     let spentNanoUsd = 0;
-    for (const [day, amount] of this.#tail.get(subject) ?? []) if (day >= firstDay) spentNanoUsd += amount;
+    for (const [day, amount] of this.#tail.get(subject) ?? []) {
+      if (day >= firstDay && day < endDay) spentNanoUsd += amount;
+    }
     return spentNanoUsd;
   }
 

@@ -4,7 +4,7 @@ import type { LevelStanding, StandingAnswer } from "../../core/standing.ts";
 import type { Account } from "../../core/tenant.ts";
 import { authenticate } from "./admission.ts";
 import type { Books } from "./books.ts";
-import { expireDue } from "./endings.ts";
+import { expireDue } from "./expiry.ts";
 
 export function standing(books: Books, digest: KeyDigest, nowMs: number): StandingAnswer {
   expireDue(books, nowMs);

@@ -28,7 +28,7 @@ export const UNIT_COLUMNS: { readonly [U in Unit]: string } = {
   requests: "requests",
 };
 
-const PLAIN_COLUMNS: { readonly [Field in Exclude<keyof UsageEvent, "usage" | "lowInput">]: string } = {
+const PLAIN_COLUMNS: { readonly [Field in Exclude<keyof UsageEvent, "usage" | "late" | "lowInput">]: string } = {
   eventId: "event_id",
   account: "account",
   team: "team",
@@ -54,9 +54,10 @@ const PLAIN_COLUMNS: { readonly [Field in Exclude<keyof UsageEvent, "usage" | "l
   firstByteMs: "first_byte_ms",
 };
 
-const columns = [...Object.values(PLAIN_COLUMNS), "low_input", ...Object.values(UNIT_COLUMNS)].join(", ");
+const columns = [...Object.values(PLAIN_COLUMNS), "late", "low_input", ...Object.values(UNIT_COLUMNS)].join(", ");
 const values = [
   ...Object.keys(PLAIN_COLUMNS).map((field) => `json_extract(value, '$.${field}')`),
+  "coalesce(json_extract(value, '$.late'), 0)",
   "coalesce(json_extract(value, '$.lowInput'), 0)",
   ...Object.keys(UNIT_COLUMNS).map((unit) => `coalesce(json_extract(value, '$.usage.${unit}'), 0)`),
 ].join(", ");

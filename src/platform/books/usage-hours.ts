@@ -24,17 +24,15 @@ export const QUANTITIES = [
 ];
 /** Columns of an hour's row after its time. */
 export const HOUR_COLUMNS = [GROUPS, "calls", "errors", ...QUANTITIES].join(", ");
+/** A late event corrects its call's first one, which said that it had expired: it is no call, and may take an error back. */
+const CALL = "1 - late";
+const ERROR = "(outcome not in ('completed', 'client_gone')) - late";
 /** The same columns made of one raw event. */
-export const EVENT_AS_HOUR = [
-  GROUPS,
-  "1 as calls",
-  "outcome not in ('completed', 'client_gone') as errors",
-  ...QUANTITIES,
-].join(", ");
+export const EVENT_AS_HOUR = [GROUPS, `${CALL} as calls`, `${ERROR} as errors`, ...QUANTITIES].join(", ");
 
 const SUM_HOUR = `
   insert into usage_hours (hour_ms, ${HOUR_COLUMNS})
-  select ?1, ${GROUPS}, count(*), sum(outcome not in ('completed', 'client_gone')),
+  select ?1, ${GROUPS}, sum(${CALL}), sum(${ERROR}),
     ${QUANTITIES.map((column) => `sum(${column})`).join(", ")}
   from usage_events where ended_ms >= ?1 and ended_ms < ?1 + ${HOUR_MS} group by ${GROUPS}`;
 

@@ -1,0 +1,41 @@
+/** Usage events as the account object makes them. */
+import type { UsageEvent } from "../../core/hold.ts";
+import { asId, type CallId } from "../../core/ids.ts";
+import type { Books } from "./books.ts";
+import type { HoldRow } from "./holds.ts";
+
+/** The id of the second event of a call that ended after its hold had expired. */
+export const lateEventId = (callId: CallId): CallId => asId<CallId>(`${callId}.late`);
+
+/** Clocks step back: no duration is negative. */
+export const durationMs = (fromMs: number, toMs: number): number => Math.max(0, toMs - fromMs);
+
+/** The event of a call of which nothing is known but its hold. */
+export function eventOf(books: Books, hold: HoldRow, endedAtMs: number): UsageEvent {
+  return {
+    eventId: hold.callId,
+    account: books.tenants.account().id,
+    team: hold.teamId,
+    key: hold.keyId,
+    endpoint: hold.endpoint,
+    model: hold.model,
+    alias: hold.alias,
+    upstream: null,
+    targetModel: null,
+    region: null,
+    outcome: "failed",
+    reason: null,
+    status: 0,
+    source: "none",
+    usage: {},
+    priceNanoUsd: 0,
+    costNanoUsd: 0,
+    overrunNanoUsd: 0,
+    lossNanoUsd: 0,
+    priceRule: hold.priceRule,
+    startedAtMs: hold.startedAtMs,
+    endedAtMs,
+    latencyMs: 0,
+    firstByteMs: null,
+  };
+}

@@ -1,0 +1,85 @@
+/**
+ * An end that comes after its hold has expired: it corrects, once, what the expiry charged and lost. It leaves a second
+ * entry and a second event, with the differences to the first ones. Later words get what was recorded.
+ */
+import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/hold.ts";
+import { lateCharge } from "../../core/ledger.ts";
+import { MAX_NANO_USD } from "../../core/money.ts";
+import { costOf } from "../../core/prices.ts";
+import { countedTokens, usageDifference } from "../../core/usage.ts";
+import type { Books } from "./books.ts";
+import { durationMs, eventOf, lateEventId } from "./call-events.ts";
+import type { HoldRow } from "./holds.ts";
+
+/**
+ * Brings the charge to min(actual, held): upwards by at most what balance and budgets leave now, downwards by giving the
+ * difference back. What the tenant does not pay of it stays the operator's loss.
+ */
+export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, nowMs: number): HoldEnd {
+  if (hold.corrected) return recorded(hold.chargedNanoUsd);
+  const { callId, progress } = hold;
+  const { usage } = settlement.reading;
+  const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
+  const late = lateCharge(actualNanoUsd, hold, books.roomFor(hold, nowMs));
+  const differenceNanoUsd = late.chargedNanoUsd - hold.chargedNanoUsd;
+  // What is given back leaves the budget window that it was charged in, and makes no room in another.
+  const entryId = books.charge(hold, differenceNanoUsd, nowMs, differenceNanoUsd < 0 ? hold.endedAtMs : null);
+  books.holds.correct(callId, late.chargedNanoUsd, entryId);
+  const triesNanoUsd = settlement.lostTries * hold.amountNanoUsd;
+  const lossNanoUsd = Math.min(late.unpaidNanoUsd + triesNanoUsd, MAX_NANO_USD);
+  books.operatorBook.correctLoss(callId, lossNanoUsd);
+  books.overrun(callId, late.overrunNanoUsd, nowMs);
+  const { source, lowInput } = settlement.reading;
+  if (source === "exact" && !lowInput) books.ownedIds.settled(callId, countedTokens(usage));
+  books.idempotency.correct(callId, settlement);
+  books.outbox.add({
+    ...lateEventOf(books, hold, nowMs),
+    upstream: settlement.servedBy.upstream,
+    targetModel: settlement.servedBy.model,
+    region: settlement.servedBy.region,
+    outcome: settlement.outcome,
+    reason: "late",
+    status: settlement.status,
+    source,
+    ...(lowInput && { lowInput }),
+    usage: usageDifference(usage, progress?.reading.usage ?? {}),
+    priceNanoUsd: differenceNanoUsd,
+    costNanoUsd: settlement.costNanoUsd - (progress?.costNanoUsd ?? 0),
+    overrunNanoUsd: late.overrunNanoUsd,
+    lossNanoUsd: lossNanoUsd - lostAtExpiry(hold),
+    latencyMs: settlement.latencyMs - latencyAtExpiry(hold),
+    firstByteMs: settlement.firstByteMs === null ? null : Math.max(0, settlement.firstByteMs),
+  });
+  return recorded(late.chargedNanoUsd);
+}
+
+/** Leaves what was charged. Where nothing was executed besides, nothing was lost. */
+export function releaseLate(books: Books, hold: HoldRow, released: Release, nowMs: number): HoldEnd {
+  if (hold.corrected || released.lostTries > 0) return recorded(hold.chargedNanoUsd);
+  books.holds.correct(hold.callId, hold.chargedNanoUsd, null);
+  books.operatorBook.correctLoss(hold.callId, 0);
+  books.idempotency.correct(hold.callId, "not_executed");
+  books.outbox.add({
+    ...lateEventOf(books, hold, nowMs),
+    upstream: released.servedBy?.upstream ?? null,
+    targetModel: released.servedBy?.model ?? null,
+    region: released.servedBy?.region ?? null,
+    reason: released.reason,
+    status: released.status,
+    lossNanoUsd: 0 - lostAtExpiry(hold),
+    latencyMs: released.latencyMs - latencyAtExpiry(hold),
+  });
+  return recorded(hold.chargedNanoUsd);
+}
+
+const lateEventOf = (books: Books, hold: HoldRow, nowMs: number): UsageEvent => ({
+  ...eventOf(books, hold, nowMs),
+  eventId: lateEventId(hold.callId),
+  late: true,
+});
+
+/** What the events of the expiry said. */
+const lostAtExpiry = (hold: HoldRow): number => hold.amountNanoUsd - hold.chargedNanoUsd;
+const latencyAtExpiry = (hold: HoldRow): number => durationMs(hold.startedAtMs, hold.endedAtMs ?? hold.startedAtMs);
+
+const recorded = (chargedNanoUsd: number): HoldEnd => ({ state: "expired", chargedNanoUsd });

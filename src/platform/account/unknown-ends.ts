@@ -1,0 +1,41 @@
+/**
+ * A settlement of a call whose hold is no longer known: pruned a day after its end, or lost when the object was restored
+ * from an older copy. It charges nothing. Where an entry or a loss of that call stands, that is the answer; else what it
+ * cost is the operator's loss, once.
+ *
+ * Entries have no index by call (it would cost a row per call for what hardly ever happens), so the ledger is read in
+ * slices, and other calls pass between them. No entry of the call can come meanwhile: only a hold makes one.
+ */
+import type { HoldEnd, Settlement } from "../../core/hold.ts";
+import { formatUsd, MAX_NANO_USD } from "../../core/money.ts";
+import { log } from "../log.ts";
+import { UNKNOWN } from "./endings.ts";
+import { ENTRIES_PER_SLICE, letOthersIn } from "./slices.ts";
+import type { Store } from "./store.ts";
+
+export async function settleUnknown(store: Store, { callId, costNanoUsd }: Settlement): Promise<HoldEnd> {
+  if (store.write(({ operatorBook }) => operatorBook.findLoss(callId)?.unknown)) return UNKNOWN;
+  const chargedNanoUsd = await findCharge(store, callId);
+  const answer = store.write((books, nowMs): HoldEnd => {
+    if (chargedNanoUsd !== undefined) return { state: "settled", chargedNanoUsd };
+    const loss = books.operatorBook.findLoss(callId);
+    if (loss) return loss.unknown ? UNKNOWN : { state: "expired", chargedNanoUsd: 0 };
+    const lostNanoUsd = Math.min(costNanoUsd, MAX_NANO_USD);
+    books.operatorBook.unknownLoss(callId, lostNanoUsd, nowMs);
+    const account = books.tenants.account().id;
+    log({ event: "settle_unknown", account, call: callId, cost_usd: formatUsd(lostNanoUsd) });
+    return UNKNOWN;
+  });
+  return answer ?? UNKNOWN;
+}
+
+async function findCharge(store: Store, callId: Settlement["callId"]): Promise<number | undefined> {
+  let chargedNanoUsd: number | undefined;
+  const newest = store.write(({ ledger }) => ledger.lastId) ?? 0;
+  for (let throughId = newest; throughId > 0; throughId -= ENTRIES_PER_SLICE) {
+    if (throughId < newest) await letOthersIn();
+    const found = store.write(({ ledger }) => ledger.chargedBetween(callId, throughId - ENTRIES_PER_SLICE, throughId));
+    if (found !== undefined) chargedNanoUsd = (chargedNanoUsd ?? 0) + found;
+  }
+  return chargedNanoUsd;
+}

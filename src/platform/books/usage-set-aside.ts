@@ -1,0 +1,23 @@
+/** Usage events that could not be taken, kept as they came until the operator has looked into them. */
+import type { AccountNumber } from "../../core/ids.ts";
+
+export interface SetAside {
+  readonly account: AccountNumber;
+  /** As far as it has one. */
+  readonly eventId: string;
+  readonly problem: string;
+  readonly event: unknown;
+}
+
+/** Longest text kept of one event. */
+const TEXT_KEPT = 20_000;
+
+/** Put aside twice, an event stands once. */
+export async function setAside(books: D1Database, events: readonly SetAside[], nowMs: number): Promise<void> {
+  const insert = books.prepare("insert or ignore into usage_set_aside values (?1, ?2, ?3, ?4, ?5)");
+  await books.batch(
+    events.map(({ account, eventId, problem, event }) =>
+      insert.bind(account, eventId, problem.slice(0, 500), JSON.stringify(event).slice(0, TEXT_KEPT), nowMs),
+    ),
+  );
+}
