@@ -6,7 +6,7 @@ import { type AccountId, type AccountNumber, asId, type KeyId } from "../core/id
 import type { AccountBooks, Changes, Key, KeyFields } from "../core/tenant.ts";
 import { type Desk, known } from "./desk.ts";
 import { newKeyId } from "./key-wire.ts";
-import { conflict, invalid, notFound } from "./problem.ts";
+import { conflict, invalid, notFound, tooMany } from "./problem.ts";
 
 /** The account that keys are managed in. */
 export interface KeyRing {
@@ -26,6 +26,7 @@ export async function makeKey(desk: Desk, ring: KeyRing, fields: KeyFields): Pro
   const secret = await desk.secrets.newKey(ring.number);
   const key = await ring.object.createKey(id, secret.digest, secret.lastFour, fields);
   if (key === "no_team") throw noTeam(fields.team);
+  if (key && "kind" in key) throw tooMany("keys", key.most);
   desk.edge.keyMade(secret.digest, { account: ring.account, number: ring.number, keyId: id });
   return { key: known(key, "account", ring.account), secret: secret.text };
 }

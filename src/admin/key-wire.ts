@@ -13,13 +13,16 @@ const allowed = z
     "must be a model's name, or a beginning and `*`",
   );
 
+/** A name has at most 200 characters. */
+const MOST_MODELS = 200;
 const METADATA_ENTRIES = 50;
+/** As JSON, in UTF-8. */
+const METADATA_BYTES = 4_096;
+const bytesOf = (value: unknown): number => new TextEncoder().encode(JSON.stringify(value)).length;
 const metadata = z
   .record(z.string().min(1).max(64), z.string().max(500))
-  .refine(
-    (entries) => Object.keys(entries).length <= METADATA_ENTRIES,
-    `must have at most ${METADATA_ENTRIES} entries`,
-  );
+  .refine((entries) => Object.keys(entries).length <= METADATA_ENTRIES, `must have at most ${METADATA_ENTRIES} entries`)
+  .refine((entries) => bytesOf(entries) <= METADATA_BYTES, `must have at most ${METADATA_BYTES} bytes as JSON`);
 
 const fields = {
   name,
@@ -34,7 +37,7 @@ const fields = {
     .meta({ description: '`["inference"]` where absent' }),
   models: z
     .array(allowed)
-    .max(1000)
+    .max(MOST_MODELS)
     .nullable()
     .optional()
     .meta({ description: "Names, or beginnings with `*`; null: every model", example: ["chat", "llama-*"] }),

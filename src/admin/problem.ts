@@ -32,6 +32,13 @@ export const notFound = (what: string, id: string): Problem =>
 export const conflict = (code: string, message: string, param: string | null = null): Problem =>
   new Problem(409, code, message, param);
 
+/** For what an account may have no more of. */
+export const tooMany = (what: "keys" | "teams", most: number): Problem =>
+  conflict(
+    `too_many_${what}`,
+    `This account has as many live ${what} as it may have (${most}). End one that is not used any more.`,
+  );
+
 export const ErrorBody = z
   .object({
     error: z.object({

@@ -2,7 +2,7 @@
 import type { DelegatedAction, DelegationOutcome, Denial } from "../core/delegation.ts";
 import { manages } from "../core/delegation.ts";
 import { toHttp } from "../core/refusal.ts";
-import { invalid, notFound, Problem, type ProblemStatus } from "./problem.ts";
+import { invalid, notFound, Problem, type ProblemStatus, tooMany } from "./problem.ts";
 import type { Tenant } from "./self-service.ts";
 
 type Acted = Extract<DelegationOutcome, { kind: "key" | "team" }>;
@@ -17,6 +17,8 @@ async function act(tenant: Tenant, action: DelegatedAction, what: string): Promi
       return outcome;
     case "unknown":
       throw notFound(what, action.id);
+    case "too_many":
+      throw tooMany(action.kind === "create_team" ? "teams" : "keys", outcome.most);
     case "no_team":
       throw invalid("team", "`team`: there is no live team of this id in your account.");
     case "denied":

@@ -15,7 +15,7 @@ import {
   timeAnswer,
 } from "./fields.ts";
 import { newId } from "./new-id.ts";
-import { conflict } from "./problem.ts";
+import { conflict, tooMany } from "./problem.ts";
 import { answers, created, ok, route } from "./route.ts";
 import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "./wire.ts";
 
@@ -102,6 +102,7 @@ export function addTeams(api: AdminSurface): void {
     const { account: id } = params;
     const { object } = await theLiveAccount(desk, id);
     const made = await object.createTeam(newTeamId(), newTeamFrom(body));
+    if (made && "kind" in made) throw tooMany("teams", made.most);
     return created(teamToWire(known(made, "account", id)));
   });
 

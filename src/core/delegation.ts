@@ -22,6 +22,7 @@ import {
   type Role,
   type Team,
   type TeamFields,
+  type TooMany,
 } from "./tenant.ts";
 
 export type KeyChanges = Changes<KeyFields>;
@@ -48,7 +49,8 @@ export type DelegationOutcome =
   /** No such key or team that this key can see, or no longer a live one. */
   | { kind: "unknown" }
   /** The team named is not a live one. */
-  | { kind: "no_team" };
+  | { kind: "no_team" }
+  | TooMany;
 
 const rank = (role: Role): number => ROLES.length - ROLES.indexOf(role);
 

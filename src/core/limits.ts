@@ -4,6 +4,9 @@
  * A trailing window counts in buckets. A bucket leaves only when all of it is older than the window, so the oldest one,
  * of which a part has aged out, still counts whole: no stretch of the window's length ever holds more than its limit.
  * The price is that room may come back up to one bucket late. Nothing here knows where counts are kept.
+ *
+ * A clock may be set back. What was counted after now counts as made now: it is not lost, and it leaves after the window's
+ * length, not when the clock has caught up.
  */
 import type { Rate, Rates } from "./hold.ts";
 import type { LimitLevel, LimitName, Refusal } from "./refusal.ts";
@@ -45,6 +48,9 @@ export class TrailingCount {
     if (bucket?.startMs === startMs) {
       bucket.count += amount;
       if (bucket.count === 0) this.#buckets.splice(before, 1);
+    } else if (amount < 0) {
+      // A correction of what has left, or was moved when the clock was set back, takes nothing from others.
+      return;
     } else {
       this.#buckets.splice(before + 1, 0, { startMs, count: amount });
     }
@@ -53,6 +59,7 @@ export class TrailingCount {
 
   /** What the window ending now holds. */
   used(nowMs: number): number {
+    this.#moveFuture(nowMs);
     let left = 0;
     for (const bucket of this.#buckets) {
       if (this.#leavesAtMs(bucket) > nowMs) break;
@@ -60,8 +67,23 @@ export class TrailingCount {
       left++;
     }
     if (left > 0) this.#buckets.splice(0, left);
-    this.#gone = Math.max(this.#gone, nowMs - this.#shape.spanMs - this.#shape.bucketMs + 1);
+    this.#gone = nowMs - this.#shape.spanMs - this.#shape.bucketMs + 1;
     return this.#total;
+  }
+
+  /** Takes back one of what was counted last. */
+  takeBack(nowMs: number): void {
+    const last = this.used(nowMs) > 0 ? this.#buckets.at(-1) : undefined;
+    if (last) this.add(last.startMs, -1);
+  }
+
+  /** Buckets that begin after now, all into the one that now lies in. */
+  #moveFuture(nowMs: number): void {
+    const last = this.#buckets.at(-1);
+    const startMs = Math.floor(nowMs / this.#shape.bucketMs) * this.#shape.bucketMs;
+    if (!last || last.startMs <= startMs) return;
+    const future = this.#buckets.splice(this.#buckets.findIndex((bucket) => bucket.startMs >= startMs));
+    this.#buckets.push({ startMs, count: future.reduce((sum, { count }) => sum + count, 0) });
   }
 
   /** When `amount` more fits under `limit` if nothing else comes; null: never, it is larger than the limit. */

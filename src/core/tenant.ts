@@ -140,6 +140,12 @@ export type CreditOutcome =
   /** The balance would leave what may be held or stored. */
   | { kind: "out_of_range" };
 
+/** An account has as many live keys, or teams, as it may have. */
+export interface TooMany {
+  readonly kind: "too_many";
+  readonly most: number;
+}
+
 /** The ledger, recomputed from its entries. `ok` only where `problems` is empty. */
 export interface Audit {
   readonly ok: boolean;
@@ -162,7 +168,7 @@ export interface Page<T> {
 }
 export interface PageRequest {
   readonly cursor: string | null;
-  /** 1 to 1000. */
+  /** 1 to 1000. A page of large rows has fewer, and a cursor. */
   readonly limit: number;
 }
 
@@ -183,14 +189,19 @@ export interface AccountBooks {
   entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined>;
   audit(): Promise<Audit | undefined>;
 
-  createTeam(id: TeamId, fields: TeamFields): Promise<Team | undefined>;
+  createTeam(id: TeamId, fields: TeamFields): Promise<Team | TooMany | undefined>;
   teams(page: PageRequest): Promise<Page<Team> | undefined>;
   team(id: TeamId): Promise<Team | undefined>;
   amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined>;
   deleteTeam(id: TeamId): Promise<Team | undefined>;
 
   /** `no_team`: the team named is not a live one of this account. */
-  createKey(id: KeyId, digest: KeyDigest, lastFour: string, fields: KeyFields): Promise<Key | "no_team" | undefined>;
+  createKey(
+    id: KeyId,
+    digest: KeyDigest,
+    lastFour: string,
+    fields: KeyFields,
+  ): Promise<Key | "no_team" | TooMany | undefined>;
   /** With a team, that one's alone. */
   keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined>;
   key(id: KeyId): Promise<Key | undefined>;

@@ -49,40 +49,37 @@ import type {
   PageRequest,
   Team,
   TeamFields,
+  TooMany,
 } from "../core/tenant.ts";
 import type { AccountPort } from "../gateway/ports.ts";
 import { admit, permit } from "./account/admission.ts";
 import { audit } from "./account/audit.ts";
 import { bookCredit } from "./account/credits.ts";
-import { delegate } from "./account/delegation.ts";
+import { delegate, tooManyFor } from "./account/delegation.ts";
 import { release, renew, settle, UNKNOWN } from "./account/endings.ts";
 import { expireDue } from "./account/expiry.ts";
-import type { HoldTimes } from "./account/holds.ts";
 import { inquire } from "./account/inquiry.ts";
 import { JobPolls } from "./account/job-polls.ts";
 import { beginJob, findJob } from "./account/job-rules.ts";
+import { capsOf, livesOf } from "./account/settings.ts";
 import { runAlarm } from "./account/shipping.ts";
 import { standing } from "./account/standing.ts";
 import { Store } from "./account/store.ts";
 import { settleUnknown } from "./account/unknown-ends.ts";
 import { askUpstream } from "./job-upstream.ts";
 
-const DEFAULT_HOLD_TTL_MS = 120_000;
-const DEFAULT_LONGEST_HOLD_MS = 3_600_000;
-const DEFAULT_JOB_LIFE_MS = 7_200_000;
-
 const NEVER_OPENED = { ok: false, refusal: { kind: "bad_key", why: "unknown" } } as const;
 
 export class Account extends DurableObject<Env> implements AccountPort, AccountBooks {
-  readonly #store = new Store(this.ctx.storage);
+  readonly #lives = livesOf(this.env);
+  readonly #store = new Store(this.ctx.storage, this.#lives);
+  readonly #caps = capsOf(this.env);
   readonly #polls = new JobPolls(this.#store, (job) => askUpstream(this.env, this.ctx, job));
-  readonly #jobLifeMs = Number(this.env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS;
-  readonly #times = holdTimes(this.env);
 
   // Calls
 
   async admit(request: AdmitRequest): Promise<Admission> {
-    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#times)) ?? NEVER_OPENED;
+    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#lives)) ?? NEVER_OPENED;
   }
 
   async settle(settlement: Settlement): Promise<HoldEnd> {
@@ -97,7 +94,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   }
 
   async renew(callId: CallId, progress: Progress | null): Promise<boolean> {
-    return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#times)) ?? false;
+    return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#lives)) ?? false;
   }
 
   async permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
@@ -118,7 +115,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   // Jobs
 
   async begin(job: NewJob): Promise<void> {
-    this.#store.write((books, nowMs) => beginJob(books, job, nowMs, this.#jobLifeMs));
+    this.#store.write((books, nowMs) => beginJob(books, job, nowMs, this.#lives.jobMs));
   }
 
   async job(digest: KeyDigest, id: string): Promise<JobView> {
@@ -172,17 +169,17 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   }
 
   async audit(): Promise<Audit | undefined> {
-    return this.#store.write((books, nowMs) => {
-      expireDue(books, nowMs);
-      return audit(this.#store.sql, books, nowMs);
-    });
+    return audit(this.#store);
   }
 
   // Teams
 
-  async createTeam(id: TeamId, fields: TeamFields): Promise<Team | undefined> {
-    return this.#store.write(({ tenants }, nowMs) => {
+  async createTeam(id: TeamId, fields: TeamFields): Promise<Team | TooMany | undefined> {
+    return this.#store.write((books, nowMs) => {
+      const { tenants } = books;
       if (tenants.account().deletedAtMs !== null) return undefined;
+      const tooMany = tooManyFor(books, { kind: "create_team", id, fields }, this.#caps);
+      if (tooMany) return tooMany;
       if (!tenants.team(id)) tenants.createTeam(id, fields, nowMs);
       return tenants.team(id);
     });
@@ -219,10 +216,12 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
     digest: KeyDigest,
     lastFour: string,
     fields: KeyFields,
-  ): Promise<Key | "no_team" | undefined> {
+  ): Promise<Key | "no_team" | TooMany | undefined> {
     return this.#store.write((books, nowMs) => {
       if (books.tenants.account().deletedAtMs !== null) return undefined;
       if (!books.tenants.mayHold(fields.team)) return "no_team";
+      const tooMany = tooManyFor(books, { kind: "create_key", id, digest, lastFour, fields }, this.#caps);
+      if (tooMany) return tooMany;
       if (!books.keys.key(id)) books.keys.create(id, digest, lastFour, fields, nowMs);
       return books.keys.key(id);
     });
@@ -283,7 +282,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
   }
 
   async delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined> {
-    return this.#store.write((books, nowMs) => delegate(books, digest, action, nowMs));
+    return this.#store.write((books, nowMs) => delegate(books, digest, action, nowMs, this.#caps));
   }
 
   // The outbox and the alarm
@@ -300,10 +299,4 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountB
       () => this.#polls.pollDue(),
     );
   }
-}
-
-/** A hold can be renewed at least once, so that a call that is ended one TTL before its longest time has one. */
-function holdTimes(env: Pick<Env, "HOLD_TTL_MS" | "LONGEST_HOLD_MS">): HoldTimes {
-  const ttlMs = Number(env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
-  return { ttlMs, longestMs: Math.max(Number(env.LONGEST_HOLD_MS) || DEFAULT_LONGEST_HOLD_MS, 2 * ttlMs) };
 }

@@ -74,7 +74,46 @@ it("the time said to a refused call is when it fits, and not a millisecond late"
   );
 });
 
+it("a clock that is set back lets no more through in any real window, and has room one window later at the latest", () => {
+  /** Real time that passes, and by how much the clock is set back before it, both in hundredths of the window. */
+  const acts = fc.array(
+    fc.record({ wait: fc.integer({ min: 0, max: 40 }), back: fc.constantFrom(0, 0, 0, 1, 7, 100, 6_000) }),
+    { minLength: 1, maxLength: 80 },
+  );
+  fc.assert(
+    fc.property(shapes, fc.integer({ min: 1, max: 6 }), acts, (shape, limit, wanted) => {
+      const count = new TrailingCount(shape);
+      const admittedAt: number[] = [];
+      let [realMs, aheadMs] = [0, 1_700_000_000_123];
+      for (const { wait, back } of wanted) {
+        aheadMs -= (back * shape.spanMs) / 100;
+        const step = (wait * shape.spanMs) / 100;
+        realMs += step;
+        const nowMs = realMs + aheadMs;
+        const recent = admittedAt.filter((atMs) => atMs > realMs - shape.spanMs).length;
+        if (count.used(nowMs) < limit) {
+          count.add(nowMs, 1);
+          admittedAt.push(realMs);
+          expect(recent).toBeLessThan(limit);
+        }
+        expect(count.emptyAtMs(nowMs) - nowMs).toBeLessThanOrEqual(shape.spanMs + shape.bucketMs);
+      }
+    }),
+  );
+});
+
 describe("a trailing count", () => {
+  it("takes a correction of what was moved from nobody else", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(3_600_000, 50);
+    expect(count.used(0)).toBe(50);
+    count.add(3_600_000, -20);
+    expect(count.used(1)).toBe(50);
+    expect(count.used(61_000)).toBe(0);
+    count.add(61_000, 7);
+    expect(count.used(61_000)).toBe(7);
+  });
+
   it("takes a correction in the bucket of the call, and none for a bucket that has left", () => {
     const count = new TrailingCount(MINUTE);
     count.add(10_000, 100);

@@ -31,7 +31,7 @@ export const KILL_POINTS = {
   },
   settled: { file: "gateway/settle.ts", line: "logEnded(admitted, { ...ending, reason: null", where: "before" },
   "outbox written": { file: "platform/account/shipping.ts", line: "await send({ account: taken", where: "before" },
-  "consumer wrote": { file: "platform/usage.ts", line: "await finish(env, part, keptFromMs);", where: "before" },
+  "consumer wrote": { file: "platform/usage.ts", line: "for (const one of part) await finish(", where: "before" },
   "in an alarm": { file: "platform/account/shipping.ts", line: 'await attempt("prune"', where: "before" },
 } as const satisfies Record<string, Point>;
 export type PointName = keyof typeof KILL_POINTS;

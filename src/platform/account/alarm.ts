@@ -12,8 +12,8 @@ const GUARD_MS = 10_000;
 
 export class Alarm {
   readonly #storage: DurableObjectStorage;
-  /** Undefined: not known. */
-  #atMs: number | undefined;
+  /** Undefined: not known; null: none is set. */
+  #atMs: number | null | undefined;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
@@ -22,8 +22,8 @@ export class Alarm {
   /** Makes sure that an alarm fires by `dueMs` (null: nothing is due). */
   arm(dueMs: number | null, nowMs: number): void {
     if (dueMs === null) return;
-    const lost = this.#atMs === undefined || this.#atMs < nowMs - OVERDUE_MS;
-    if (lost || dueMs < (this.#atMs ?? 0)) this.#set(Math.max(dueMs, nowMs));
+    const atMs = this.#atMs ?? null;
+    if (atMs === null || atMs < nowMs - OVERDUE_MS || dueMs < atMs) this.#set(Math.max(dueMs, nowMs));
   }
 
   /** At the start of the alarm's work. */
@@ -31,9 +31,16 @@ export class Alarm {
     this.#set(nowMs + GUARD_MS);
   }
 
-  /** At its end. */
+  /** At its end. Where nothing is due none is left, the guard neither: an account at rest wakes nobody. */
   finish(dueMs: number | null, nowMs: number): void {
-    if (dueMs !== null) this.#set(Math.max(dueMs, nowMs + PAUSE_MS));
+    if (dueMs !== null) {
+      this.#set(Math.max(dueMs, nowMs + PAUSE_MS));
+      return;
+    }
+    this.#atMs = null;
+    this.#storage.deleteAlarm().catch(() => {
+      this.#atMs = undefined;
+    });
   }
 
   #set(atMs: number): void {

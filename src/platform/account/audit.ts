@@ -1,20 +1,51 @@
 /**
  * The audit: recomputes from rows what the ledger, the holds and the mirrors claim, and names each breach. It reads
  * every entry once (in SQL); it is for the operator and for tests, not for the path of a call.
+ *
+ * It goes in slices, and calls pass between them. That is sound: entries are only added, so a sum over those that stood is
+ * carried on to those that came; what is claimed of a single row holds after every transaction, so each may be looked
+ * at in its own. The last slice takes what has come meanwhile and compares the sums with what is kept in memory.
  */
-
 import { MINUTE, TrailingCount } from "../../core/limits.ts";
 import type { Audit } from "../../core/tenant.ts";
+import { EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
 import type { Books } from "./books.ts";
-import type { Sql } from "./schema.ts";
+import { expireDue } from "./expiry.ts";
+import type { OperatorTotals } from "./operator-book.ts";
+import { ENTRIES_PER_SLICE, letOthersIn, ROWS_PER_SLICE } from "./slices.ts";
+import type { Store } from "./store.ts";
 import type { Subject } from "./subjects.ts";
 import { subjectsOf } from "./subjects.ts";
 
-/** Examples named per breach. */
-const EXAMPLES = 5;
+/** Times that the operator's book is summed anew where it changed meanwhile; then in one go. */
+const TRIES = 3;
 
-export function audit(sql: Sql, books: Books, nowMs: number): Audit {
-  const entriesNanoUsd = scalar(sql, "SELECT coalesce(sum(amount_nano_usd), 0) AS value FROM entries");
+export async function audit(store: Store): Promise<Audit | undefined> {
+  const opened = store.write((books, nowMs) => {
+    expireDue(books, nowMs);
+    return true;
+  });
+  if (!opened) return undefined;
+  const findings = new Findings();
+  const entries = new EntryWalk(store.sql, findings);
+  for (const table of ROW_TABLES) await inSlices(store, table, findings);
+  const totals = await operatorTotals(store);
+  while (store.write(() => entries.step(ENTRIES_PER_SLICE))) await letOthersIn();
+  return store.write((books, nowMs) => {
+    expireDue(books, nowMs);
+    while (entries.step(ENTRIES_PER_SLICE));
+    return conclude(store, books, entries, findings, totals, nowMs);
+  });
+}
+
+function conclude(
+  { sql }: Store,
+  books: Books,
+  entries: EntryWalk,
+  findings: Findings,
+  totals: OperatorTotals | undefined,
+  nowMs: number,
+): Audit {
   const { openHolds, heldNanoUsd, oldestHoldAtMs } = sql
     .exec<{ openHolds: number; heldNanoUsd: number; oldestHoldAtMs: number | null }>(
       `SELECT count(*) AS openHolds, coalesce(sum(amount_nano_usd), 0) AS heldNanoUsd,
@@ -22,22 +53,62 @@ export function audit(sql: Sql, books: Books, nowMs: number): Audit {
     )
     .one();
   const problems = [
-    ...moneyProblems(books, entriesNanoUsd, heldNanoUsd, openHolds),
-    ...rowProblems(sql),
-    ...spendingProblems(sql, books, nowMs),
+    ...moneyProblems(books, entries.nanoUsd, heldNanoUsd, openHolds),
+    ...findings.problems(),
+    ...spendingProblems(books, entries.chargedNanoUsd, nowMs),
     ...activityProblems(books, nowMs),
   ];
+  const { overrunNanoUsd, operatorLossNanoUsd } =
+    totals?.version === books.operatorBook.version ? totals : books.operatorBook.totals("", null);
   return {
     ok: problems.length === 0,
-    entriesNanoUsd,
+    entriesNanoUsd: entries.nanoUsd,
     balanceNanoUsd: books.ledger.balanceNanoUsd,
     heldNanoUsd,
-    ...books.operatorBook.totals(),
+    overrunNanoUsd,
+    operatorLossNanoUsd,
     openHolds,
     oldestHoldAtMs,
     outbox: books.outbox.count(),
     problems,
   };
+}
+
+/** A table's rows by key, so many at a time. */
+async function inSlices(store: Store, table: RowTable, findings: Findings): Promise<void> {
+  for (let after = ""; ; ) {
+    const through = store.write(() => {
+      const last = table.keyAfter(store.sql, after, ROWS_PER_SLICE);
+      table.check(store.sql, after, last, findings);
+      return last;
+    });
+    if (typeof through !== "string") return;
+    after = through;
+    await letOthersIn();
+  }
+}
+
+/** Undefined where the book is short, or changes all the time: it is summed in one go then. */
+async function operatorTotals(store: Store): Promise<OperatorTotals | undefined> {
+  for (let time = 0; time < TRIES; time++) {
+    const version = store.write(({ operatorBook }) => operatorBook.version);
+    let [after, overrunNanoUsd, operatorLossNanoUsd, slices] = ["", 0, 0, 0];
+    for (let through: string | null | undefined = ""; typeof through === "string"; slices++) {
+      if (slices > 0) await letOthersIn();
+      through = store.write(({ operatorBook }) => {
+        const last = operatorBook.callAfter(after, ROWS_PER_SLICE);
+        const part = operatorBook.totals(after, last);
+        overrunNanoUsd += part.overrunNanoUsd;
+        operatorLossNanoUsd += part.operatorLossNanoUsd;
+        after = last ?? after;
+        return last;
+      });
+    }
+    if (version && version === store.write(({ operatorBook }) => operatorBook.version)) {
+      return { version, overrunNanoUsd, operatorLossNanoUsd };
+    }
+  }
+  return undefined;
 }
 
 /** Sums against what is kept in memory, and the one promise of the ledger: balance less holds stays above the floor. */
@@ -57,70 +128,10 @@ function moneyProblems(books: Books, entriesNanoUsd: number, heldNanoUsd: number
   return problems;
 }
 
-/** What no row may be; each query gives the offenders' ids. */
-const ROW_RULES: readonly { readonly rule: string; readonly offenders: string }[] = [
-  {
-    rule: "an entry's running balance is wrong",
-    offenders: `SELECT id FROM (SELECT id, balance_nano_usd AS said, sum(amount_nano_usd) OVER (ORDER BY id) AS true_sum
-      FROM entries) WHERE said <> true_sum`,
-  },
-  {
-    rule: "a charge adds money and corrects no other, or names no call",
-    offenders: `SELECT id FROM entries WHERE kind = 'charge'
-      AND (call_id IS NULL OR (amount_nano_usd > 0 AND counts_at_ms IS NULL))`,
-  },
-  {
-    rule: "a settled hold has no entry of its amount",
-    offenders: `SELECT holds.call_id AS id FROM holds LEFT JOIN entries ON entries.id = holds.entry_id
-      WHERE state = 'settled' AND (entries.call_id IS NOT holds.call_id OR entries.amount_nano_usd <> -charged_nano_usd)`,
-  },
-  {
-    rule: "an open or released hold has a charge or an entry",
-    offenders: `SELECT call_id AS id FROM holds WHERE state IN ('open', 'released')
-      AND (charged_nano_usd <> 0 OR entry_id IS NOT NULL OR late_entry_id IS NOT NULL)`,
-  },
-  {
-    rule: "an expired hold's entries are not what it was charged",
-    offenders: `SELECT holds.call_id AS id FROM holds
-      LEFT JOIN entries AS first ON first.id = entry_id LEFT JOIN entries AS late ON late.id = late_entry_id
-      WHERE state = 'expired' AND (charged_nano_usd <> -coalesce(first.amount_nano_usd, 0) - coalesce(late.amount_nano_usd, 0)
-        OR (entry_id IS NOT NULL AND first.call_id IS NOT holds.call_id)
-        OR (late_entry_id IS NOT NULL AND late.call_id IS NOT holds.call_id))`,
-  },
-  {
-    rule: "an entry of a call is not one that its hold knows",
-    offenders: `SELECT entries.id FROM entries JOIN holds ON holds.call_id = entries.call_id
-      WHERE entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id`,
-  },
-  {
-    rule: "an expired hold has no operator's loss",
-    offenders: `SELECT call_id AS id FROM holds WHERE state = 'expired' AND NOT EXISTS
-      (SELECT 1 FROM operator_book WHERE operator_book.call_id = holds.call_id AND kind = 'operator_loss')`,
-  },
-  {
-    rule: "a job that ended still holds money",
-    offenders: `SELECT jobs.id FROM jobs JOIN holds ON holds.call_id = jobs.call_id
-      WHERE jobs.state <> 'running' AND holds.state = 'open'`,
-  },
-  {
-    rule: "a job was charged otherwise than its hold says",
-    offenders: `SELECT jobs.id FROM jobs JOIN holds ON holds.call_id = jobs.call_id
-      WHERE jobs.state <> 'running' AND jobs.charged_nano_usd <> holds.charged_nano_usd`,
-  },
-];
-
-function rowProblems(sql: Sql): string[] {
-  return ROW_RULES.flatMap(({ rule, offenders }) => {
-    const ids = sql.exec<{ id: string | number }>(`${offenders} LIMIT ${EXAMPLES}`).toArray();
-    return ids.length === 0 ? [] : [`${rule}: ${ids.map((row) => row.id).join(", ")}`];
-  });
-}
-
 /** What budgets are judged by against the ledger, for the account and for all keys together. */
-function spendingProblems(sql: Sql, books: Books, nowMs: number): string[] {
-  const charged = -scalar(sql, "SELECT coalesce(sum(amount_nano_usd), 0) AS value FROM entries WHERE kind = 'charge'");
+function spendingProblems(books: Books, chargedNanoUsd: number, nowMs: number): string[] {
   const spent = books.spending.spent("account", "total", nowMs);
-  return charged === spent ? [] : [`charges add up to ${charged}, the account's spending to ${spent}`];
+  return chargedNanoUsd === spent ? [] : [`charges add up to ${chargedNanoUsd}, the account's spending to ${spent}`];
 }
 
 /** The windows and slots in memory against the hold rows. */
@@ -154,5 +165,3 @@ function activityProblems(books: Books, nowMs: number): string[] {
   }
   return problems.slice(0, EXAMPLES);
 }
-
-const scalar = (sql: Sql, query: string): number => sql.exec<{ value: number }>(query).one().value;

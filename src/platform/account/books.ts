@@ -58,6 +58,8 @@ export class Books {
   readonly freeCalls: FreeCalls;
   #heldNanoUsd = 0;
   #openHolds = 0;
+  /** When the newest hold of those read at load was admitted. */
+  readonly latestAdmissionMs: number;
   /** No open hold is due before this. */
   #nextExpiryMs: number | null;
   #nextPruneMs: number | null;
@@ -76,14 +78,17 @@ export class Books {
     this.jobs = new Jobs(sql, nowMs);
     this.idempotency = new IdempotencyKeys(sql);
     this.freeCalls = new FreeCalls(sql);
+    let latestAdmissionMs = 0;
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
       this.activities.load(hold);
       this.dayRequests.load(hold);
       if (hold.open) this.#occupy(1, hold.amountNanoUsd);
+      latestAdmissionMs = Math.max(latestAdmissionMs, hold.admittedAtMs);
     }
+    this.latestAdmissionMs = latestAdmissionMs;
     this.#nextExpiryMs = this.holds.nextExpiryMs();
-    this.#nextPruneMs = this.holds.nextPruneMs();
+    this.#nextPruneMs = this.#oldestGoesMs();
   }
 
   get heldNanoUsd(): number {
@@ -203,16 +208,22 @@ export class Books {
     this.jobs.prune(nowMs, limit);
     this.idempotency.prune(nowMs, limit);
     this.freeCalls.prune(nowMs, limit);
-    const gone = Math.max(this.holds.prune(nowMs, limit), this.dayRequests.prune(nowMs, limit));
-    const nextMs = this.holds.nextPruneMs();
-    this.#nextPruneMs = gone === limit ? nowMs : nextMs && Math.max(nextMs, nowMs) + PRUNE_EVERY_MS;
+    this.holds.prune(nowMs, limit);
+    this.dayRequests.prune(nowMs, limit);
+    const nextMs = this.#oldestGoesMs();
+    // What is over already was left by the limit.
+    this.#nextPruneMs = nextMs === null || nextMs <= nowMs ? nextMs : nextMs + PRUNE_EVERY_MS;
+  }
+
+  /** When the first row of any table may go; null: none is left that goes. */
+  #oldestGoesMs(): number | null {
+    const tables = [this.holds, this.dayRequests, this.ownedIds, this.jobs, this.idempotency, this.freeCalls];
+    return earliest(tables.map((table) => table.nextPruneMs()));
   }
 
   /** When the alarm has something to do; null: never, as things stand. */
   nextDueMs(): number | null {
-    const sorts = [this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs, this.jobs.nextDueMs()];
-    const dues = sorts.filter((due) => due !== null);
-    return dues.length === 0 ? null : Math.min(...dues);
+    return earliest([this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs, this.jobs.nextDueMs()]);
   }
 
   #occupy(holds: number, nanoUsd: number): void {
@@ -225,4 +236,9 @@ export class Books {
     const own = { level: "key", subject: `key:${key.id}`, limits: key.limits } as const;
     return team ? [own, { level: "team", subject: `team:${team.id}`, limits: team.limits }, account] : [own, account];
   }
+}
+
+function earliest(times: readonly (number | null)[]): number | null {
+  const set = times.filter((time) => time !== null);
+  return set.length === 0 ? null : Math.min(...set);
 }

@@ -65,15 +65,19 @@ export class DayRequests {
     return window;
   }
 
-  /** Deletes at most `limit` sums that no window needs; says how many went. */
-  prune(nowMs: number, limit: number): number {
-    const gone = this.#sql.exec(
+  /** Deletes at most `limit` sums that no window needs. */
+  prune(nowMs: number, limit: number): void {
+    this.#sql.exec(
       `DELETE FROM requests_by_slot WHERE (slot, subject) IN
-         (SELECT slot, subject FROM requests_by_slot WHERE slot < ? LIMIT ?) RETURNING 1`,
+         (SELECT slot, subject FROM requests_by_slot WHERE slot < ? LIMIT ?)`,
       firstSlot(nowMs),
       limit,
     );
-    return gone.toArray().length;
+  }
+
+  nextPruneMs(): number | null {
+    const { slot } = this.#sql.exec<{ slot: number | null }>("SELECT min(slot) AS slot FROM requests_by_slot").one();
+    return slot === null ? null : (slot + 1) * DAY.bucketMs + DAY.spanMs;
   }
 
   /** One look-up per slot: the table is ordered by slot first, so that old ones are deleted in a stretch. */

@@ -11,11 +11,18 @@ import {
   type TeamTarget,
 } from "../../core/delegation.ts";
 import type { KeyDigest } from "../../core/ids.ts";
-import type { Key, Team } from "../../core/tenant.ts";
+import type { Key, Team, TooMany } from "../../core/tenant.ts";
 import { authenticate } from "./admission.ts";
 import type { Books } from "./books.ts";
+import type { Caps } from "./settings.ts";
 
-export function delegate(books: Books, digest: KeyDigest, action: DelegatedAction, nowMs: number): DelegationOutcome {
+export function delegate(
+  books: Books,
+  digest: KeyDigest,
+  action: DelegatedAction,
+  nowMs: number,
+  caps: Caps,
+): DelegationOutcome {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return { kind: "refused", refusal: found.refusal };
   const holder = found.caller.key;
@@ -25,7 +32,8 @@ export function delegate(books: Books, digest: KeyDigest, action: DelegatedActio
   if (target === "unknown") return { kind: "unknown" };
   const denial = denialOf(holder, action, target);
   if (denial) return { kind: "denied", denial };
-  return act(books, action, target, nowMs);
+  const tooMany = tooManyFor(books, action, caps);
+  return tooMany ?? act(books, action, target, nowMs);
 }
 
 /**
@@ -43,6 +51,18 @@ function targetOf(books: Books, holder: Key, action: DelegatedAction): Key | Tea
   const key = books.keys.key(action.id);
   if (!key || !sees(holder, key.team)) return "unknown";
   return action.kind !== "revoke_key" && key.revokedAtMs !== null ? "unknown" : key;
+}
+
+/** Why one more key or team cannot be made; what is made already is not made again. */
+export function tooManyFor(
+  { keys, tenants }: Pick<Books, "keys" | "tenants">,
+  action: DelegatedAction,
+  caps: Caps,
+): TooMany | undefined {
+  const noKeyLeft = action.kind === "create_key" && !keys.key(action.id) && keys.atLeast(caps.keys);
+  if (noKeyLeft) return { kind: "too_many", most: caps.keys };
+  const noTeamLeft = action.kind === "create_team" && !tenants.team(action.id) && tenants.atLeastTeams(caps.teams);
+  return noTeamLeft ? { kind: "too_many", most: caps.teams } : undefined;
 }
 
 function act(

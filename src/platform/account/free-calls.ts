@@ -26,6 +26,8 @@ interface Window {
 /** Windows kept in memory; beyond it all are dropped and read again. */
 const CACHED_WINDOWS = 4_000;
 const WRITES_IN_A_MINUTE = 60;
+/** A row stays this long after it was written, ms. */
+const KEPT_MS = 2 * (MINUTE.spanMs + MINUTE.bucketMs);
 
 export class FreeCalls {
   readonly #sql: Sql;
@@ -57,7 +59,7 @@ export class FreeCalls {
   giveBack(levels: readonly FreeLevel[], reach: FreeReach, nowMs: number): void {
     for (const { subject } of levels) {
       const { calls } = this.#window(subject, reach, nowMs);
-      if (calls.used(nowMs) > 0) calls.add(nowMs, -1);
+      calls.takeBack(nowMs);
     }
   }
 
@@ -66,9 +68,14 @@ export class FreeCalls {
     this.#sql.exec(
       `DELETE FROM free_calls WHERE (subject, reach) IN
          (SELECT subject, reach FROM free_calls WHERE written_at_ms < ? LIMIT ?)`,
-      nowMs - 2 * (MINUTE.spanMs + MINUTE.bucketMs),
+      nowMs - KEPT_MS,
       limit,
     );
+  }
+
+  nextPruneMs(): number | null {
+    const { at } = this.#sql.exec<{ at: number | null }>("SELECT min(written_at_ms) AS at FROM free_calls").one();
+    return at === null ? null : at + KEPT_MS + 1;
   }
 
   #window(subject: Subject, reach: FreeReach, nowMs: number): Window {

@@ -184,15 +184,14 @@ export class Holds {
     return this.#sql.exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM holds WHERE open = 0").one().at;
   }
 
-  /** Deletes at most `limit` ended rows whose time is over; says how many went. */
-  prune(nowMs: number, limit: number): number {
-    const gone = this.#sql.exec(
+  /** Deletes at most `limit` ended rows whose time is over. */
+  prune(nowMs: number, limit: number): void {
+    this.#sql.exec(
       `DELETE FROM holds WHERE call_id IN
-         (SELECT call_id FROM holds WHERE open = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?) RETURNING 1`,
+         (SELECT call_id FROM holds WHERE open = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?)`,
       nowMs,
       limit,
     );
-    return gone.toArray().length;
   }
 
   /** All open holds and those that ended at `sinceMs` or later, hence all that were admitted since then. */

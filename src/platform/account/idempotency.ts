@@ -95,6 +95,10 @@ export class IdempotencyKeys {
     );
   }
 
+  nextPruneMs(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(kept_until_ms) AS at FROM idempotency").one().at;
+  }
+
   #free(callId: CallId): void {
     if (!this.#running.delete(callId)) return;
     this.#sql.exec("DELETE FROM idempotency WHERE call_id = ?", callId);

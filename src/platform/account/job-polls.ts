@@ -49,7 +49,7 @@ export class JobPolls {
   /** Whether a job can be told of without asking the upstream. */
   knows(id: string, nowMs: number): boolean {
     const shared = this.#shared.get(id);
-    return shared !== undefined && (shared.pending || nowMs - shared.sinceMs < POLL_SHARED_MS);
+    return shared !== undefined && (shared.pending || isFresh(shared, nowMs));
   }
 
   /** The job as it is now, or was at most two seconds ago. */
@@ -95,10 +95,14 @@ export class JobPolls {
 
   #sweep(nowMs: number): void {
     for (const [id, { pending, sinceMs }] of this.#shared) {
-      if (!pending && nowMs - sinceMs >= POLL_SHARED_MS) this.#shared.delete(id);
+      if (!pending && !isFresh({ sinceMs }, nowMs)) this.#shared.delete(id);
     }
   }
 }
+
+/** One from after now was polled before the clock stepped back. */
+const isFresh = ({ sinceMs }: Pick<Shared, "sinceMs">, nowMs: number): boolean =>
+  sinceMs <= nowMs && nowMs - sinceMs < POLL_SHARED_MS;
 
 function viewOf(job: Job, answer: JobAnswer): JobView {
   if (answer.kind === "unknown" && job.state !== "running") return { ok: false, refusal: NO_SUCH_JOB };

@@ -133,6 +133,13 @@ export class Jobs {
       limit,
     );
   }
+
+  nextPruneMs(): number | null {
+    const { at } = this.#sql
+      .exec<{ at: number | null }>("SELECT min(submitted_at_ms) AS at FROM jobs WHERE state <> 'running'")
+      .one();
+    return at === null ? null : at + JOB_KEPT_MS;
+  }
 }
 
 function toJob(stored: StoredJob): Job {

@@ -11,7 +11,7 @@ import {
   type PageRequest,
   type Role,
 } from "../../core/tenant.ts";
-import { pageOf } from "./pages.ts";
+import { atLeast, pageOf } from "./pages.ts";
 import type { Sql } from "./schema.ts";
 import { merge } from "./tenants.ts";
 
@@ -31,12 +31,16 @@ type StoredKey = {
   revoked_at_ms: number | null;
 };
 
-/** Parsed keys kept in memory; beyond it all are dropped and read again. */
+const COLUMNS = "seq, id, last_four, fields, created_at_ms, revoked_at_ms";
+
+/** Parsed keys kept in memory, and the text that they were parsed from; beyond it all are dropped and read again. */
 const CACHED_KEYS = 4_000;
+const CACHED_CHARS = 8_000_000;
 
 export class Keys {
   readonly #sql: Sql;
   readonly #found = new Map<KeyDigest, FoundKey>();
+  #cachedChars = 0;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -47,19 +51,20 @@ export class Keys {
     if (cached) return cached;
     const [stored] = this.#sql
       .exec<StoredKey & { valid_until_ms: number | null }>(
-        "SELECT keys.*, valid_until_ms FROM digests JOIN keys ON keys.id = digests.key_id WHERE digest = ?",
+        `SELECT ${COLUMNS}, valid_until_ms FROM digests JOIN keys ON keys.id = digests.key_id WHERE digest = ?`,
         digest,
       )
       .toArray();
     if (!stored) return undefined;
     const found = { key: toKey(stored), validUntilMs: stored.valid_until_ms };
-    if (this.#found.size >= CACHED_KEYS) this.#found.clear();
+    this.#cachedChars += stored.fields.length;
+    if (this.#found.size >= CACHED_KEYS || this.#cachedChars > CACHED_CHARS) this.#forget();
     this.#found.set(digest, found);
     return found;
   }
 
   key(id: KeyId): Key | undefined {
-    const [stored] = this.#sql.exec<StoredKey>("SELECT * FROM keys WHERE id = ?", id).toArray();
+    const [stored] = this.#sql.exec<StoredKey>(`SELECT ${COLUMNS} FROM keys WHERE id = ?`, id).toArray();
     return stored && toKey(stored);
   }
 
@@ -67,24 +72,28 @@ export class Keys {
   keys(page: PageRequest, team: TeamId | null = null): Page<Key> {
     return pageOf(page, "ascending", toKey, (after, limit) =>
       this.#sql.exec<StoredKey>(
-        `SELECT * FROM keys WHERE revoked_at_ms IS NULL AND seq > ?1
-           AND (?2 IS NULL OR json_extract(fields, '$.team') = ?2) ORDER BY seq LIMIT ?3`,
+        `SELECT ${COLUMNS} FROM keys WHERE revoked_at_ms IS NULL AND seq > ?1
+           ${team === null ? "" : "AND team = ?3"} ORDER BY seq LIMIT ?2`,
         after,
-        team,
         limit,
+        ...(team === null ? [] : [team]),
       ),
     );
   }
 
-  /** Whether a live key of this team has one of these roles. Reads the account's keys up to the first: for rare acts. */
+  /** Whether a live key of this team has one of these roles. */
   teamHas(team: TeamId, roles: readonly Role[]): boolean {
     const found = this.#sql.exec(
-      `SELECT 1 FROM keys WHERE revoked_at_ms IS NULL AND json_extract(fields, '$.team') = ?
-         AND json_extract(fields, '$.role') IN (SELECT value FROM json_each(?)) LIMIT 1`,
+      `SELECT 1 FROM keys WHERE revoked_at_ms IS NULL AND team = ? AND role IN (SELECT value FROM json_each(?)) LIMIT 1`,
       team,
       JSON.stringify(roles),
     );
     return found.toArray().length > 0;
+  }
+
+  /** Whether so many are live; counts no further. */
+  atLeast(most: number): boolean {
+    return atLeast(this.#sql, "keys WHERE revoked_at_ms IS NULL", most);
   }
 
   create(id: KeyId, digest: KeyDigest, lastFour: string, fields: KeyFields, nowMs: number): void {
@@ -101,12 +110,12 @@ export class Keys {
   amend(key: Key, changes: Changes<KeyFields>): void {
     const { id, lastFour: _l, createdAtMs: _c, revokedAtMs: _r, ...fields } = key;
     this.#sql.exec("UPDATE keys SET fields = ? WHERE id = ?", JSON.stringify(merge(fields, changes)), id);
-    this.#found.clear();
+    this.#forget();
   }
 
   revoke(id: KeyId, nowMs: number): void {
     this.#sql.exec("UPDATE keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL", nowMs, id);
-    this.#found.clear();
+    this.#forget();
   }
 
   /** Gives the key a new secret; the older ones end at `validUntilMs` or, where that is sooner, when they would have. */
@@ -119,12 +128,17 @@ export class Keys {
     );
     this.#sql.exec("UPDATE keys SET last_four = ? WHERE id = ?", lastFour, id);
     this.#addDigest(digest, id);
-    this.#found.clear();
+    this.#forget();
   }
 
   digests(id: KeyId): readonly KeyDigest[] {
     const rows = this.#sql.exec<{ digest: string }>("SELECT digest FROM digests WHERE key_id = ?", id);
     return rows.toArray().map((row) => row.digest as KeyDigest);
+  }
+
+  #forget(): void {
+    this.#found.clear();
+    this.#cachedChars = 0;
   }
 
   #addDigest(digest: KeyDigest, id: KeyId): void {

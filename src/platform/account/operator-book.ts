@@ -7,10 +7,18 @@
 import type { CallId } from "../../core/ids.ts";
 import type { Sql } from "./schema.ts";
 
+export interface OperatorTotals {
+  readonly version: object;
+  readonly overrunNanoUsd: number;
+  readonly operatorLossNanoUsd: number;
+}
+
 const SETTLE_UNKNOWN = "settle_unknown";
 
 export class OperatorBook {
   readonly #sql: Sql;
+  /** Another one after each change, and after a restart: what was summed under one stands as long as it does. */
+  version: object = {};
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -42,6 +50,7 @@ export class OperatorBook {
 
   /** The first late word counts; later ones change nothing. */
   correctLoss(callId: CallId, amountNanoUsd: number): void {
+    this.version = {};
     this.#sql.exec(
       `UPDATE operator_book SET amount_nano_usd = ?, estimated = 0
        WHERE call_id = ? AND kind = 'operator_loss' AND estimated = 1`,
@@ -58,6 +67,7 @@ export class OperatorBook {
     atMs: number,
     reason: string | null,
   ): void {
+    this.version = {};
     this.#sql.exec(
       `INSERT INTO operator_book (call_id, kind, amount_nano_usd, estimated, at_ms, reason) VALUES (?, ?, ?, ?, ?, ?)`,
       callId,
@@ -78,12 +88,26 @@ export class OperatorBook {
       .one().sum;
   }
 
-  totals(): { overrunNanoUsd: number; operatorLossNanoUsd: number } {
+  /** The last of the next `count` rows' calls; null: there are fewer. */
+  callAfter(after: string, count: number): string | null {
+    const [row] = this.#sql
+      .exec<{ id: string }>(
+        "SELECT call_id AS id FROM operator_book WHERE call_id > ? ORDER BY call_id LIMIT 1 OFFSET ?",
+        after,
+        count - 1,
+      )
+      .toArray();
+    return row?.id ?? null;
+  }
+
+  /** Over the calls after one, through another; null: to the end. */
+  totals(after: string, through: string | null): { overrunNanoUsd: number; operatorLossNanoUsd: number } {
     return this.#sql
       .exec<{ overrunNanoUsd: number; operatorLossNanoUsd: number }>(
         `SELECT coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'overrun'), 0) AS overrunNanoUsd,
                 coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'operator_loss'), 0) AS operatorLossNanoUsd
-         FROM operator_book`,
+         FROM operator_book WHERE call_id > ? ${through === null ? "" : "AND call_id <= ?"}`,
+        ...(through === null ? [after] : [after, through]),
       )
       .one();
   }

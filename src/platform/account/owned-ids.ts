@@ -72,6 +72,10 @@ export class OwnedIds {
     }
   }
 
+  nextPruneMs(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(kept_until_ms) AS at FROM conversations").one().at;
+  }
+
   #row(ref: OwnedRef, nowMs: number): Row | undefined {
     return this.#sql
       .exec<Row>(

@@ -1,11 +1,15 @@
 /**
- * Lists by page: the cursor is the sequence number of the last row given.
+ * Lists by page: the cursor is the sequence number of the last row given. A page ends after so many rows or so much text,
+ * since an answer of the object may have 32 MiB at most, and all who call it wait while it is made.
  */
 import type { Page, PageRequest } from "../../core/tenant.ts";
+import type { Sql } from "./schema.ts";
 
 const LONGEST_PAGE = 1_000;
+/** Characters of text in a page's rows; one row is given whatever it has. */
+const PAGE_CHARS = 1_048_576;
 
-/** Reads one row more than asked for, to know whether there is a next page. `read` gets the number to go on after. */
+/** Reads a row more than it gives, to know whether there is a next page. `read` gets the number to go on after. */
 export function pageOf<Row extends { seq: number }, T>(
   page: PageRequest,
   order: "ascending" | "descending",
@@ -16,8 +20,22 @@ export function pageOf<Row extends { seq: number }, T>(
   const start = order === "ascending" ? 0 : Number.MAX_SAFE_INTEGER;
   const after = page.cursor === null ? start : Number(page.cursor);
   if (!Number.isSafeInteger(after)) return { data: [], nextCursor: null };
-  const rows = [...read(after, limit + 1)];
-  const given = rows.slice(0, limit);
-  const last = given.at(-1);
-  return { data: given.map(convert), nextCursor: rows.length > limit && last ? String(last.seq) : null };
+  const data: T[] = [];
+  let last = after;
+  let chars = 0;
+  for (const row of read(after, limit + 1)) {
+    chars += charsOf(row);
+    if (data.length === limit || (data.length > 0 && chars > PAGE_CHARS)) return { data, nextCursor: String(last) };
+    data.push(convert(row));
+    last = row.seq;
+  }
+  return { data, nextCursor: null };
+}
+
+const charsOf = (row: object): number =>
+  Object.values(row).reduce((sum: number, value) => sum + (typeof value === "string" ? value.length : 8), 0);
+
+/** Whether a table has so many rows. `rows`: what follows FROM, of this code's own making. */
+export function atLeast(sql: Sql, rows: string, most: number): boolean {
+  return sql.exec<{ n: number }>(`SELECT count(*) AS n FROM (SELECT 1 FROM ${rows} LIMIT ?)`, most).one().n >= most;
 }

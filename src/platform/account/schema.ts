@@ -222,6 +222,12 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE entries ADD COLUMN counts_at_ms INTEGER;
   -- Why, where it is not a matter of course: settle_unknown.
   ALTER TABLE operator_book ADD COLUMN reason TEXT;
+
+  -- The keys of a team, without reading all keys of the account.
+  ALTER TABLE keys ADD COLUMN team TEXT AS (json_extract(fields, '$.team')) VIRTUAL;
+  ALTER TABLE keys ADD COLUMN role TEXT AS (json_extract(fields, '$.role')) VIRTUAL;
+  CREATE INDEX keys_of_team ON keys (team, seq) WHERE revoked_at_ms IS NULL AND team IS NOT NULL;
+  CREATE INDEX keys_of_role ON keys (team, role) WHERE revoked_at_ms IS NULL AND team IS NOT NULL;
   `,
 ];
 

@@ -3,21 +3,34 @@
  *
  * A change sees books that equal the rows. Should it throw, the transaction is undone and the books are dropped, to be
  * read again by the next change. After it, the alarm is set for what has become due.
+ *
+ * Its time never runs backwards under the books: a small step back of the clock is waited out, a large one makes the rows
+ * and the books anew (clock.ts).
  */
 
 import type { AccountId, AccountNumber } from "../../core/ids.ts";
 import type { AccountFields } from "../../core/tenant.ts";
+import { log } from "../log.ts";
 import { Alarm } from "./alarm.ts";
 import { Books } from "./books.ts";
+import { setBack } from "./clock.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
+import type { Lives } from "./settings.ts";
+
+/** A step back of the clock up to this is waited out, ms: clocks of machines differ, and are corrected, by less. */
+const STEP_MS = 5_000;
 
 export class Store {
   readonly alarm: Alarm;
   readonly #storage: DurableObjectStorage;
+  readonly #lives: Lives;
   #books: Books | undefined;
+  /** The latest time that the books know of. */
+  #latestMs = 0;
 
-  constructor(storage: DurableObjectStorage) {
+  constructor(storage: DurableObjectStorage, lives: Lives) {
     this.#storage = storage;
+    this.#lives = lives;
     this.alarm = new Alarm(storage);
   }
 
@@ -36,10 +49,12 @@ export class Store {
 
   /** One transaction over the books. Undefined where this account was never opened: nothing is written then. */
   write<T>(change: (books: Books, nowMs: number) => T): T | undefined {
-    const nowMs = Date.now();
+    const clockMs = Date.now();
     try {
-      const books = this.#load(nowMs);
+      const books = this.#load(clockMs);
       if (!books) return undefined;
+      const nowMs = Math.max(clockMs, this.#latestMs);
+      this.#latestMs = nowMs;
       const result = this.#storage.transactionSync(() => change(books, nowMs));
       this.alarm.arm(books.nextDueMs(), nowMs);
       return result;
@@ -49,10 +64,20 @@ export class Store {
     }
   }
 
-  #load(nowMs: number): Books | undefined {
-    if (this.#books || !isOpened(this.#storage)) return this.#books;
+  #load(clockMs: number): Books | undefined {
+    if (this.#books && clockMs >= this.#latestMs - STEP_MS) return this.#books;
+    if (!isOpened(this.#storage)) return undefined;
     this.#storage.transactionSync(() => migrate(this.#storage));
-    this.#books = new Books(this.sql, nowMs);
+    this.#books = new Books(this.sql, clockMs);
+    const latestMs = Math.max(this.#latestMs, this.#books.latestAdmissionMs);
+    this.#latestMs = latestMs;
+    if (clockMs < latestMs - STEP_MS) {
+      this.#books = undefined;
+      log({ event: "clock_set_back", by_ms: latestMs - clockMs });
+      this.#storage.transactionSync(() => setBack(this.sql, clockMs, this.#lives));
+      this.#latestMs = clockMs;
+      this.#books = new Books(this.sql, clockMs);
+    }
     return this.#books;
   }
 }

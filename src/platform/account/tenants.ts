@@ -13,7 +13,7 @@ import {
   type Team,
   type TeamFields,
 } from "../../core/tenant.ts";
-import { pageOf } from "./pages.ts";
+import { atLeast, pageOf } from "./pages.ts";
 import type { Sql } from "./schema.ts";
 
 /** The account without its money, which the ledger knows. */
@@ -82,6 +82,11 @@ export class Tenants {
   /** Whether a key may name it: a live team, or none; `undefined` leaves what is. */
   mayHold(id: TeamId | null | undefined): boolean {
     return id === null || id === undefined || this.team(id)?.deletedAtMs === null;
+  }
+
+  /** Whether so many teams are live; counts no further. */
+  atLeastTeams(most: number): boolean {
+    return atLeast(this.#sql, "teams WHERE deleted_at_ms IS NULL", most);
   }
 
   createTeam(id: TeamId, fields: TeamFields, nowMs: number): void {

@@ -1,0 +1,168 @@
+/**
+ * What no row of an account may be. Each rule is a query that gives the offenders' ids among the rows of one slice.
+ */
+import type { Sql } from "./schema.ts";
+
+/** Examples named per breach. */
+export const EXAMPLES = 5;
+
+/** The breaches that were found, with a few examples each. */
+export class Findings {
+  readonly #byRule = new Map<string, (string | number)[]>();
+
+  add(rule: string, offenders: Iterable<{ id: string | number }>): void {
+    const known = this.#byRule.get(rule) ?? [];
+    for (const { id } of offenders) if (known.length < EXAMPLES) known.push(id);
+    if (known.length > 0) this.#byRule.set(rule, known);
+  }
+
+  problems(): string[] {
+    return [...this.#byRule].map(([rule, ids]) => `${rule}: ${ids.join(", ")}`);
+  }
+}
+
+interface Rule {
+  readonly rule: string;
+  /** `slice` stands for the rows looked at. */
+  readonly offenders: (slice: string) => string;
+}
+
+/** The ledger from its first entry on: sums so far, and whether each entry is in order. */
+export class EntryWalk {
+  readonly #sql: Sql;
+  readonly #findings: Findings;
+  #throughId = 0;
+  nanoUsd = 0;
+  /** By calls, less what late corrections gave back. */
+  chargedNanoUsd = 0;
+
+  constructor(sql: Sql, findings: Findings) {
+    this.#sql = sql;
+    this.#findings = findings;
+  }
+
+  /** Takes the next `count` entries; true where there are more. */
+  step(count: number): boolean {
+    const from = this.#throughId;
+    const through = from + count;
+    const running = this.#sql.exec<{ id: number }>(
+      `SELECT id FROM (SELECT id, balance_nano_usd AS said, ?3 + sum(amount_nano_usd) OVER (ORDER BY id) AS true_sum
+         FROM entries WHERE id > ?1 AND id <= ?2) WHERE said <> true_sum LIMIT ${EXAMPLES}`,
+      from,
+      through,
+      this.nanoUsd,
+    );
+    this.#findings.add("an entry's running balance is wrong", running);
+    for (const { rule, offenders } of ENTRY_RULES) {
+      const query = `${offenders("entries.id > ?1 AND entries.id <= ?2")} LIMIT ${EXAMPLES}`;
+      this.#findings.add(rule, this.#sql.exec<{ id: number }>(query, from, through));
+    }
+    const sums = this.#sql
+      .exec<{ all_of: number; charges: number }>(
+        `SELECT coalesce(sum(amount_nano_usd), 0) AS all_of,
+           coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'charge'), 0) AS charges
+         FROM entries WHERE id > ? AND id <= ?`,
+        from,
+        through,
+      )
+      .one();
+    this.nanoUsd += sums.all_of;
+    this.chargedNanoUsd -= sums.charges;
+    this.#throughId = through;
+    const last = this.#sql.exec<{ id: number | null }>("SELECT max(id) AS id FROM entries").one().id ?? 0;
+    // So that what comes after the last one is not passed over.
+    if (last <= through) this.#throughId = last;
+    return last > through;
+  }
+}
+
+const ENTRY_RULES: readonly Rule[] = [
+  {
+    rule: "a charge adds money and corrects no other, or names no call",
+    offenders: (slice) => `SELECT id FROM entries WHERE ${slice} AND kind = 'charge'
+      AND (call_id IS NULL OR (amount_nano_usd > 0 AND counts_at_ms IS NULL))`,
+  },
+  {
+    rule: "an entry of a call is not one that its hold knows",
+    offenders: (slice) => `SELECT entries.id FROM entries CROSS JOIN holds ON holds.call_id = entries.call_id
+      WHERE ${slice} AND entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id`,
+  },
+];
+
+/** A table whose rows are looked at in the order of a key (text). */
+export class RowTable {
+  readonly #table: string;
+  readonly #key: string;
+  readonly #rules: readonly Rule[];
+
+  constructor(table: string, key: string, rules: readonly Rule[]) {
+    this.#table = table;
+    this.#key = key;
+    this.#rules = rules;
+  }
+
+  /** The key of the last of the next `count` rows; null: there are fewer. */
+  keyAfter(sql: Sql, after: string, count: number): string | null {
+    const [row] = sql
+      .exec<{ key: string }>(
+        `SELECT ${this.#key} AS key FROM ${this.#table} WHERE ${this.#key} > ? ORDER BY ${this.#key} LIMIT 1 OFFSET ?`,
+        after,
+        count - 1,
+      )
+      .toArray();
+    return row?.key ?? null;
+  }
+
+  /** The rows after one key, through another; null: to the end. */
+  check(sql: Sql, after: string, through: string | null, findings: Findings): void {
+    const key = `${this.#table}.${this.#key}`;
+    const slice = through === null ? `${key} > ?1` : `${key} > ?1 AND ${key} <= ?2`;
+    const bounds = through === null ? [after] : [after, through];
+    for (const { rule, offenders } of this.#rules) {
+      findings.add(rule, sql.exec<{ id: string }>(`${offenders(slice)} LIMIT ${EXAMPLES}`, ...bounds));
+    }
+  }
+}
+
+const HOLDS = new RowTable("holds", "call_id", [
+  {
+    rule: "a settled hold has no entry of its amount",
+    offenders: (slice) => `SELECT holds.call_id AS id FROM holds LEFT JOIN entries ON entries.id = holds.entry_id
+      WHERE ${slice} AND state = 'settled'
+        AND (entries.call_id IS NOT holds.call_id OR entries.amount_nano_usd <> -charged_nano_usd)`,
+  },
+  {
+    rule: "an open or released hold has a charge or an entry",
+    offenders: (slice) => `SELECT call_id AS id FROM holds WHERE ${slice} AND state IN ('open', 'released')
+      AND (charged_nano_usd <> 0 OR entry_id IS NOT NULL OR late_entry_id IS NOT NULL)`,
+  },
+  {
+    rule: "an expired hold's entries are not what it was charged",
+    offenders: (slice) => `SELECT holds.call_id AS id FROM holds
+      LEFT JOIN entries AS first ON first.id = entry_id LEFT JOIN entries AS late ON late.id = late_entry_id
+      WHERE ${slice} AND state = 'expired'
+        AND (charged_nano_usd <> -coalesce(first.amount_nano_usd, 0) - coalesce(late.amount_nano_usd, 0)
+          OR (entry_id IS NOT NULL AND first.call_id IS NOT holds.call_id)
+          OR (late_entry_id IS NOT NULL AND late.call_id IS NOT holds.call_id))`,
+  },
+  {
+    rule: "an expired hold has no operator's loss",
+    offenders: (slice) => `SELECT call_id AS id FROM holds WHERE ${slice} AND state = 'expired' AND NOT EXISTS
+      (SELECT 1 FROM operator_book WHERE operator_book.call_id = holds.call_id AND kind = 'operator_loss')`,
+  },
+]);
+
+const JOBS = new RowTable("jobs", "id", [
+  {
+    rule: "a job that ended still holds money",
+    offenders: (slice) => `SELECT jobs.id FROM jobs CROSS JOIN holds ON holds.call_id = jobs.call_id
+      WHERE ${slice} AND jobs.state <> 'running' AND holds.state = 'open'`,
+  },
+  {
+    rule: "a job was charged otherwise than its hold says",
+    offenders: (slice) => `SELECT jobs.id FROM jobs CROSS JOIN holds ON holds.call_id = jobs.call_id
+      WHERE ${slice} AND jobs.state <> 'running' AND jobs.charged_nano_usd <> holds.charged_nano_usd`,
+  },
+]);
+
+export const ROW_TABLES: readonly RowTable[] = [HOLDS, JOBS];

@@ -1,0 +1,46 @@
+/**
+ * What a clock that was set back does to an account's rows: times that lie after now are brought to now, once. So nothing
+ * that was counted is lost, and nothing waits until the clock has caught up. docs/decisions/0011 says why.
+ *
+ * The ledger is not touched: its entries keep the time that they were made at, and count in that time's budget window.
+ */
+import { DEADLINE_SLACK_MS } from "../../core/jobs.ts";
+import { DAY } from "../../core/limits.ts";
+import { HOLD_KEPT_MS } from "./holds.ts";
+import type { Sql } from "./schema.ts";
+import type { Lives } from "./settings.ts";
+
+/** Call it in a transaction, and read the books anew after it. */
+export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void {
+  // Ended ones from after now: found by when they may go.
+  sql.exec(
+    `UPDATE holds SET admitted_at_ms = min(admitted_at_ms, ?1), ended_at_ms = min(ended_at_ms, ?1), due_ms = ?2
+     WHERE open = 0 AND due_ms > ?2`,
+    nowMs,
+    nowMs + HOLD_KEPT_MS,
+  );
+  // None that is open is due later than if it was renewed, or its job begun, just now.
+  sql.exec(
+    `UPDATE holds SET admitted_at_ms = min(admitted_at_ms, ?1), due_ms = min(due_ms, CASE
+       WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.call_id = holds.call_id AND jobs.state = 'running') THEN ?3 ELSE ?2 END)
+     WHERE open = 1`,
+    nowMs,
+    nowMs + ttlMs,
+    nowMs + jobMs + DEADLINE_SLACK_MS,
+  );
+  sql.exec(
+    `UPDATE jobs SET submitted_at_ms = ?1, deadline_ms = min(deadline_ms, ?2) WHERE submitted_at_ms > ?1`,
+    nowMs,
+    nowMs + jobMs,
+  );
+  const slot = Math.floor(nowMs / DAY.bucketMs);
+  sql.exec(
+    `INSERT INTO requests_by_slot SELECT ?1, subject, sum(requests) FROM requests_by_slot WHERE slot > ?1 GROUP BY subject
+     ON CONFLICT (slot, subject) DO UPDATE SET requests = requests + excluded.requests`,
+    slot,
+  );
+  sql.exec("DELETE FROM requests_by_slot WHERE slot > ?", slot);
+  // Their buckets are brought to now when they are read.
+  sql.exec("UPDATE free_calls SET written_at_ms = ?1 WHERE written_at_ms > ?1", nowMs);
+  sql.exec("UPDATE shipments SET sent_at_ms = ?1 WHERE sent_at_ms > ?1", nowMs);
+}
