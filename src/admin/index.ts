@@ -6,7 +6,6 @@
  * with), `problem` (how it is refused). The books are in D1 and in the accounts' objects; this folder keeps nothing.
  */
 import { Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import * as z from "zod";
 import { log } from "../platform/log.ts";
 import { addAccounts } from "./accounts.ts";
@@ -23,8 +22,6 @@ import { answers, route, Surface } from "./route.ts";
 import { addTeams } from "./teams.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
-
-const MAX_BODY_BYTES = 1_000_000;
 
 const RESOURCES = [
   addAccounts,
@@ -45,17 +42,12 @@ export function adminApp(): Hono<AdminBindings> {
   app.onError((error, context) => answerError(error, context, log));
   // Nothing of a request is read before its sender is known.
   app.use("/admin/*", operatorOnly);
-  app.use("/admin/*", bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
   const api: AdminSurface = new Surface(app, (context) => context.get("desk"));
   for (const add of RESOURCES) add(api);
   app.all("/admin/*", (context) => {
     throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not a call of this API.`);
   });
   return app;
-}
-
-function tooLarge(): never {
-  throw new Problem(413, "request_too_large", `The body is larger than ${MAX_BODY_BYTES} bytes.`);
 }
 
 const read = route({

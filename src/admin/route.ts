@@ -7,7 +7,10 @@
  */
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
-import { invalid, problemOf } from "./problem.ts";
+import { parseJson } from "../core/json.ts";
+import { type Refusal, toHttp } from "../core/refusal.ts";
+import { readBody, SMALL_BODIES } from "../gateway/upload.ts";
+import { invalid, Problem, problemOf } from "./problem.ts";
 
 type Status = 200 | 201;
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -94,7 +97,7 @@ export class Surface<Work, Bindings extends Env> {
         work: this.#workOf(context),
         params: context.req.param() as Readonly<Record<Placeholder<Path>, string>>,
         query: checked(described.query ?? NO_QUERY, flat(context.req.queries())) as z.output<Query>,
-        body: (described.body && checked(described.body, await readBody(context, described))) as z.output<Body>,
+        body: (described.body && checked(described.body, await bodyOf(context, described))) as z.output<Body>,
       });
       return reply instanceof Response ? reply : context.json(reply.body as object, reply.status);
     });
@@ -115,15 +118,23 @@ const flat = (queries: Record<string, string[]>): Record<string, string | string
     Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]),
   );
 
-async function readBody(context: Context, { bodyOptional }: Pick<Route, "bodyOptional">): Promise<unknown> {
+/** Bytes and JSON values of a body; lists of models and targets are far below. */
+const MAX_BODY_BYTES = 1_000_000;
+const MAX_BODY_VALUES = 20_000;
+
+async function bodyOf(context: Context, { bodyOptional }: Pick<Route, "bodyOptional">): Promise<unknown> {
   const type = context.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (bodyOptional && type === undefined) return {};
   if (type !== "application/json") throw invalid(null, "Send the body as `Content-Type: application/json`.");
-  const text = await context.req.text();
-  if (bodyOptional && text === "") return {};
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw invalid(null, "The body is not valid JSON.");
-  }
+  const upload = await readBody(context.req.raw, MAX_BODY_BYTES, SMALL_BODIES, Date.now);
+  if (!upload.ok) throw unread(upload.refusal);
+  if (bodyOptional && upload.bytes.length === 0) return {};
+  const json = parseJson(upload.bytes, MAX_BODY_VALUES);
+  if (!json.ok) throw invalid(null, json.message);
+  return json.value;
+}
+
+function unread(refusal: Refusal): Problem {
+  const { status, code, message } = toHttp(refusal);
+  return new Problem(status === 413 ? 413 : 400, code, message);
 }

@@ -7,7 +7,6 @@
  * upstreams, the plan, or that another tenant exists. Someone else's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import type { Refusal } from "../core/refusal.ts";
 import type { Standing } from "../core/standing.ts";
 import type { AccountBooks } from "../core/tenant.ts";
@@ -38,7 +37,6 @@ export interface SelfServiceBindings {
 }
 export type SelfServiceSurface = Surface<Tenant, SelfServiceBindings>;
 
-const MAX_BODY_BYTES = 1_000_000;
 /** The first has `/account` itself, too: named beside it, the object would be asked twice. */
 const PATHS = ["/account/*", "/billing/*"];
 
@@ -52,7 +50,6 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
       if (refused) return refused;
       return next();
     });
-    app.use(path, bodyLimit({ maxSize: MAX_BODY_BYTES, onError: tooLarge }));
   }
   const api: SelfServiceSurface = new Surface(app, (context) => context.get("tenant"));
   for (const add of [addSelfAccount, addSelfKeys, addSelfTeams, addSelfBilling]) add(api);
@@ -95,8 +92,4 @@ async function inShape(context: Context, response: Response): Promise<Response> 
   if (!isCompute(context)) return response;
   const { error } = await response.json<{ error: { message: string } }>();
   return context.json({ error: error.message }, response.status as 400);
-}
-
-function tooLarge(): never {
-  throw new Problem(413, "request_too_large", `The body is larger than ${MAX_BODY_BYTES} bytes.`);
 }

@@ -37,6 +37,7 @@ export type Refusal =
   | { kind: "no_credit"; neededNanoUsd: number; availableNanoUsd: number; heldNanoUsd: number }
   /** This isolate holds as many large bodies as it may. */
   | { kind: "busy"; retryAfterMs: number }
+  | { kind: "unpaid_work"; retryAfterMs: number }
   /** The account object could not be asked. Money is never let through. */
   | { kind: "admission_unavailable" }
   /** No target could take the call; it was not executed. */
@@ -241,6 +242,10 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   busy: (refusal) => ({
     ...server(503, "Too many large requests at once. Try again shortly.", "overloaded", true),
     ...waitable(refusal.retryAfterMs),
+  }),
+  unpaid_work: (refusal) => ({
+    ...invalid(429, "Too much was sent in calls that were refused; mend them first.", null, "rate_limit_exceeded"),
+    ...{ type: "requests", ...waitable(refusal.retryAfterMs) },
   }),
   admission_unavailable: () => ({
     ...server(503, "Admission is unavailable for a moment. Try again.", "admission_unavailable", true),

@@ -1,7 +1,6 @@
 /**
- * Reading bodies within bounds: a client's within its size, an upstream's within its size and against the clock.
+ * Reading an upstream's body within bounds: its size, and the clock.
  */
-import { LARGE_BYTES } from "../core/body-room.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
 type Answered = UpstreamAnswer & { kind: "answer" };
@@ -109,86 +108,6 @@ export async function readChunks<T extends Taken>(
     watchdog.stop();
     signal.removeEventListener("abort", cancel);
   }
-}
-
-/** Whether there is room for so many bytes; asked before a body over `LARGE_BYTES` is held. */
-export type RoomFor = (bytes: number) => Promise<boolean>;
-/** Where a call's body is held. */
-export interface BodyHolder {
-  readonly roomFor: RoomFor;
-  /** Takes the body over, to free it when the call has ended. */
-  keep(body: Uint8Array): void;
-}
-
-/** What a body of unknown length is given at first. */
-const FIRST_BYTES = 16 * 1024;
-
-/**
- * The whole body, never more than `maxBytes` of it, whatever its length claims to be. It stands in memory once: a body
- * that names its length has room for just that, one that does not has room for all it may come to as soon as it is large.
- */
-export async function readBody(
-  request: Request,
-  maxBytes: number,
-  roomFor: RoomFor,
-): Promise<Uint8Array | "too_large" | "broken" | "busy"> {
-  const length = request.headers.get("content-length");
-  const claimed = length === null ? null : Number(length);
-  if (claimed !== null && claimed > maxBytes) return "too_large";
-  if (!request.body) return new Uint8Array();
-  if (!(await roomFor(claimed ?? 0))) return "busy";
-  if (claimed !== null && claimed > LARGE_BYTES) return fill(request.body, claimed);
-  let whole = new Uint8Array(claimed ?? FIRST_BYTES);
-  let filled = 0;
-  try {
-    for await (const chunk of request.body as ReadableStream<Uint8Array>) {
-      const needed = filled + chunk.byteLength;
-      if (needed > maxBytes) return "too_large";
-      if (needed > whole.length) {
-        if (claimed !== null) return "broken";
-        const larger = needed > LARGE_BYTES ? maxBytes : Math.min(LARGE_BYTES, Math.max(needed, 2 * whole.length));
-        if (!(await roomFor(larger))) return "busy";
-        const grown = new Uint8Array(larger);
-        grown.set(whole.subarray(0, filled));
-        whole = grown;
-      }
-      whole.set(chunk, filled);
-      filled = needed;
-    }
-  } catch {
-    return "broken";
-  }
-  return whole.subarray(0, filled);
-}
-
-/**
- * A large body of known length, filled in place by the runtime: taken in chunks it would take twice the time, and as much
- * memory again for chunks that nobody needs any more.
- */
-async function fill(body: ReadableStream<Uint8Array>, length: number): Promise<Uint8Array | "broken"> {
-  const reader = body.getReader({ mode: "byob" });
-  // A byte more, so that the end of the body is read as well.
-  let whole = new Uint8Array(length + 1);
-  let filled = 0;
-  try {
-    for (;;) {
-      const { done, value } = await reader.read(whole.subarray(filled));
-      // What was given is detached; its memory comes back under a new name.
-      if (value) whole = new Uint8Array(value.buffer as ArrayBuffer);
-      if (done) return filled === length ? whole.subarray(0, filled) : "broken";
-      filled += value.byteLength;
-    }
-  } catch {
-    return "broken";
-  }
-}
-
-/**
- * Gives the memory of a large body back at once: a runtime that counts only its own heap is in no hurry to do so. The
- * bytes are gone for everybody.
- */
-export function free(bytes: Uint8Array): void {
-  if (bytes.length > LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
 }
 
 /** One array of all chunks. */

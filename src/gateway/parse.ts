@@ -3,32 +3,38 @@
  */
 import type { RawBody } from "../core/endpoints/body.ts";
 import type { Endpoint, ParsedCall } from "../core/endpoints/endpoint.ts";
-import { parseJson } from "../core/json.ts";
+import { parseText, readText } from "../core/json.ts";
 import { freshBoundary } from "../core/multipart/form-writer.ts";
 import { boundaryOf, parseForm } from "../core/multipart.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { type BodyHolder, free, readBody } from "./body.ts";
-import { BUSY } from "./body-gate.ts";
+import type { BodyKeeper } from "./body-gate.ts";
+import { free, readBody } from "./upload.ts";
 
 type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
 
 const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
-/** `params`: what the path names. `holder`: holds its body. */
+/** `params`: what the path names. `holder`: holds its body. `now`: for the pace at which that comes. */
 export async function parse(
   request: Request,
   endpoint: Endpoint,
   params: Readonly<Record<string, string>>,
-  holder: BodyHolder,
+  holder: BodyKeeper,
+  now: () => number,
 ): Promise<ParsedCall> {
-  const read = await readRaw(request, endpoint.body, holder);
+  const read = await readRaw(request, endpoint.body, holder, now);
   if (!read.ok) return read;
   const { pathname, search } = new URL(request.url);
   return endpoint.parse({ askedPath: pathname + search, params, body: read.body });
 }
 
-async function readRaw(request: Request, rule: Endpoint["body"], holder: BodyHolder): Promise<ReadBody> {
+async function readRaw(
+  request: Request,
+  rule: Endpoint["body"],
+  holder: BodyKeeper,
+  now: () => number,
+): Promise<ReadBody> {
   if (rule.kind === "none") return { ok: true, body: { kind: "none" } };
   const contentType = request.headers.get("content-type");
   if (rule.kind === "json" && !isType(contentType, "application/json")) {
@@ -39,26 +45,27 @@ async function readRaw(request: Request, rule: Endpoint["body"], holder: BodyHol
   }
   const found = rule.kind === "form" ? boundaryOf(contentType ?? "") : undefined;
   if (found?.ok === false) return malformed(found.message);
-  const bytes = await readBody(request, rule.maxBytes, holder.roomFor);
-  if (bytes === "busy") return refused(BUSY);
-  if (bytes === "too_large") return refused({ kind: "too_large", limitBytes: rule.maxBytes });
-  if (bytes === "broken") return malformed("The request body ended early.");
-  if (rule.kind !== "json") holder.keep(bytes);
-  return take(rule.kind, bytes, contentType, found?.boundary ?? "");
+  const upload = await readBody(request, rule.maxBytes, holder, now);
+  if (!upload.ok) return upload;
+  const unpaid = holder.parsing(upload.bytes.length);
+  if (unpaid) return refused(unpaid);
+  if (rule.kind === "json") return takeJson(upload.bytes, holder);
+  holder.keep(upload.bytes);
+  if (rule.kind === "any") return { ok: true, body: { kind: "any", contentType, bytes: upload.bytes } };
+  const form = parseForm(upload.bytes, found?.boundary ?? "");
+  if (!form.ok) return malformed(form.message);
+  // Made once all of the form is here: nobody could write it into the form.
+  const fresh = freshBoundary(crypto.getRandomValues(new Uint8Array(16)));
+  return { ok: true, body: { kind: "form", boundary: fresh, parts: form.parts } };
 }
 
-function take(kind: RawBody["kind"], bytes: Uint8Array, contentType: string | null, boundary: string): ReadBody {
-  if (kind === "any") return { ok: true, body: { kind, contentType, bytes } };
-  if (kind === "form") {
-    const form = parseForm(bytes, boundary);
-    if (!form.ok) return malformed(form.message);
-    // Made once all of the form is here: nobody could write it into the form.
-    const fresh = freshBoundary(crypto.getRandomValues(new Uint8Array(16)));
-    return { ok: true, body: { kind, boundary: fresh, parts: form.parts } };
-  }
-  const json = parseJson(bytes);
-  // What was read is values now.
+/** The bytes are given back before values are made: a large body stands in memory as one or the other. */
+function takeJson(bytes: Uint8Array, holder: BodyKeeper): ReadBody {
+  const read = readText(bytes);
   free(bytes);
+  if (!read.ok) return malformed(read.message);
+  holder.counted(read.values);
+  const json = parseText(read.text);
   return json.ok ? { ok: true, body: { kind: "json", value: json.value } } : malformed(json.message);
 }
 

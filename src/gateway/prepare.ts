@@ -35,7 +35,7 @@ export async function prepare(
   place: BodyPlace,
   ports: Ports,
 ): Promise<Prepared> {
-  const parsed = await parse(request, endpoint, params, place.of(caller.account));
+  const parsed = await parse(request, endpoint, params, place.of(caller), () => ports.now());
   if (!parsed.ok) return parsed;
   const { call } = parsed;
   if (endpoint.free && call.model === null && call.instance === null) return { ok: true, call, routed: null };

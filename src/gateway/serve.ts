@@ -9,7 +9,7 @@ import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import { mayPassUnread, usageWasRead } from "../core/health.ts";
 import type { Hold, Rates } from "../core/hold.ts";
 import { earlierTokens } from "../core/owned.ts";
-import type { Refusal } from "../core/refusal.ts";
+import { type Refusal, toHttp } from "../core/refusal.ts";
 import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
 import { type Applicant, measure } from "./admit.ts";
 import { callHeaders, refuse } from "./answer.ts";
@@ -62,6 +62,8 @@ async function serveHeld(
   const authentication = await authenticate(request.headers, ports);
   const no = (refusal: Refusal, rates?: Rates) => {
     logRefused(endpoint, callId, authentication.ok ? authentication.caller : null, refusal, ports);
+    // Nothing that the caller could have done otherwise.
+    if (toHttp(refusal).status >= 500) place.paid();
     return refuse(refusal, callId, endpoint.errors, rates);
   };
   if (!authentication.ok) return no(authentication.refusal);
@@ -88,6 +90,7 @@ async function serveHeld(
   if (!admission.ok && admission.earlier) return replay(applicant, admission.earlier, routing, request.signal, ports);
   if (!admission.ok) return no(admission.refusal, admission.rates);
   const { hold, rates, owned } = admission;
+  place.paid();
 
   const targets = owned[0] ? pinnedTo(owned[0]) : route.targets;
   const admitted = { ...applicant, route: { ...route, targets }, routing, hold, earlierTokens: earlierTokens(owned) };

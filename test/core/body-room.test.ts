@@ -2,7 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   BodyRoom,
+  FAIR_BYTES_PER_S,
   LONGEST_WAIT_MS,
+  PATIENCE_MS,
   type Place,
   ROOM_BYTES,
   SILENT_INSIDE_MS,
@@ -106,5 +108,48 @@ describe("room for large bodies", () => {
         }
       }),
     );
+  });
+
+  describe("gives the room of slow bodies to those who wait", () => {
+    /** Places inside at 0 of these sizes in MB, each with the bytes that came of it by `PATIENCE_MS`. */
+    const filled = (sizes: readonly number[], arrivedBytes: readonly number[]) => {
+      const room = new BodyRoom();
+      const places = sizes.map((size, at) => room.queue(`${at}`, size * MB, 0));
+      for (const [at, place] of places.entries()) {
+        expect(room.ask(place, 0)).toBe("inside");
+        room.arrived(place, arrivedBytes[at] ?? 0);
+      }
+      return { room, places, going: () => places.map((place) => room.givesWay(place)) };
+    };
+
+    it("after their time, the slowest first, and no more of them than it takes", () => {
+      const { room, places, going } = filled([20, 20, 8], [16_000, 8_000, 4 * MB]);
+      const third = room.queue("third", 2 * MB, 0);
+      expect([room.ask(third, PATIENCE_MS - 1), going()]).toEqual(["wait", [false, false, false]]);
+      expect([room.ask(third, PATIENCE_MS), going()]).toEqual(["wait", [false, true, false]]);
+      expect([room.ask(third, PATIENCE_MS + 1), going()]).toEqual(["wait", [false, true, false]]);
+      room.leave(places[1] as Place);
+      expect(room.ask(third, PATIENCE_MS + 2)).toBe("inside");
+    });
+
+    it("but not of those that are quick, or whole, nor where it would not be enough", () => {
+      const { room, places, going } = filled([24, 22], [0, 2 * FAIR_BYTES_PER_S]);
+      const third = room.queue("third", 2 * MB, 0);
+      expect(room.ask(third, PATIENCE_MS)).toBe("inside");
+      const fourth = room.queue("fourth", 26 * MB, 0);
+      expect([room.ask(fourth, PATIENCE_MS), going()]).toEqual(["wait", [false, false]]);
+      room.isWhole(places[0] as Place);
+      const fifth = room.queue("fifth", 1 * MB, 0);
+      room.leave(fourth);
+      expect([room.ask(fifth, PATIENCE_MS), going()]).toEqual(["wait", [false, false]]);
+    });
+
+    it("and one that became whole meanwhile stays", () => {
+      const { room, places, going } = filled([48], [0]);
+      expect(room.ask(room.queue("other", 2 * MB, 0), PATIENCE_MS)).toBe("wait");
+      expect(going()).toEqual([true]);
+      room.isWhole(places[0] as Place);
+      expect(going()).toEqual([false]);
+    });
   });
 });

@@ -5,7 +5,15 @@
 import { createHmac } from "node:crypto";
 import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/body-room.ts";
 import { Health } from "../../src/core/health.ts";
-import type { Admission, AdmitRequest, HoldEnd, QueuedEnd, Release, Settlement } from "../../src/core/hold.ts";
+import type {
+  Admission,
+  AdmitRequest,
+  HoldEnd,
+  Permission,
+  QueuedEnd,
+  Release,
+  Settlement,
+} from "../../src/core/hold.ts";
 import {
   type AccountId,
   type AccountNumber,
@@ -102,6 +110,7 @@ export interface FakeOptions {
   readonly job?: JobView;
   readonly bodies?: BodyRoom;
   readonly answers?: BodyRoom;
+  readonly permit?: () => Promise<Permission>;
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -179,15 +188,16 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         await options.begin?.(job);
       },
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
-      permit: async () => ({
-        ok: true,
-        keyId: asId<KeyId>("key"),
-        teamId: null,
-        accountId: ACCOUNT,
-        models: null,
-        rates: {},
-        owned: [],
-      }),
+      permit: async () =>
+        options.permit?.() ?? {
+          ok: true,
+          keyId: asId<KeyId>("key"),
+          teamId: null,
+          accountId: ACCOUNT,
+          models: null,
+          rates: {},
+          owned: [],
+        },
     }),
     now: () => Date.now(),
     random: () => 0,

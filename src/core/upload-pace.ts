@@ -1,0 +1,40 @@
+/**
+ * How slowly a body may come. A request that is sent a byte a second would hold its memory, and the place of a large body,
+ * for as long as its sender likes: every body brings `LEAST_BYTES_PER_S` over each window, and is whole after
+ * `LONGEST_UPLOAD_MS`. A mobile phone far from anywhere is ten times as quick.
+ */
+export const LEAST_BYTES_PER_S = 8_000;
+export const PACE_WINDOW_MS = 10_000;
+/** The largest body, 26 MB, then comes at 45 kB/s. */
+export const LONGEST_UPLOAD_MS = 600_000;
+
+/** One body's pace. It is looked at now and then; a body that is whole before the first window's end is never judged. */
+export class UploadPace {
+  #startedAtMs: number;
+  #windowAtMs: number;
+  #windowBytes = 0;
+
+  constructor(nowMs: number) {
+    this.#startedAtMs = nowMs;
+    this.#windowAtMs = nowMs;
+  }
+
+  arrived(bytes: number): void {
+    this.#windowBytes += bytes;
+  }
+
+  isTooSlow(nowMs: number): boolean {
+    if (nowMs < this.#windowAtMs) {
+      // The clock was set back: what had passed by then has passed.
+      this.#startedAtMs += nowMs - this.#windowAtMs;
+      this.#windowAtMs = nowMs;
+    }
+    if (nowMs - this.#startedAtMs >= LONGEST_UPLOAD_MS) return true;
+    const sinceMs = nowMs - this.#windowAtMs;
+    if (sinceMs < PACE_WINDOW_MS) return false;
+    if (this.#windowBytes < (LEAST_BYTES_PER_S * sinceMs) / 1_000) return true;
+    this.#windowAtMs = nowMs;
+    this.#windowBytes = 0;
+    return false;
+  }
+}
