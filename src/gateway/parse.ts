@@ -59,13 +59,20 @@ async function readRaw(
   return { ok: true, body: { kind: "form", boundary: fresh, parts: form.parts } };
 }
 
+/** Bytes and values from which on a body is worked at in turns, so that other requests get theirs in between. */
+const LONG_WORK = { bytes: 256 * 1024, values: 10_000 } as const;
+const turn = () => new Promise<void>((resume) => setTimeout(resume, 0));
+
 /** The bytes are given back before values are made: a large body stands in memory as one or the other. */
-function takeJson(bytes: Uint8Array, holder: BodyKeeper): ReadBody {
+async function takeJson(bytes: Uint8Array, holder: BodyKeeper): Promise<ReadBody> {
   const read = readText(bytes);
+  const long = bytes.length > LONG_WORK.bytes || (read.ok && read.values > LONG_WORK.values);
   free(bytes);
   if (!read.ok) return malformed(read.message);
   holder.counted(read.values);
+  if (long) await turn();
   const json = parseText(read.text);
+  if (long) await turn();
   return json.ok ? { ok: true, body: { kind: "json", value: json.value } } : malformed(json.message);
 }
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_DEPTH, MAX_VALUES, parseJson, readText } from "../../src/core/json.ts";
+import { MAX_DEPTH, MAX_FIELDS, MAX_VALUES, parseJson, readText } from "../../src/core/json.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const parse = (text: string) => parseJson(bytes(text));
@@ -56,6 +56,17 @@ describe("reading JSON", () => {
     },
   );
 
+  it("reads a long text as it reads a short one, whatever its characters are and wherever they stand", () => {
+    const MB = 1024 * 1024;
+    for (const shift of [0, 1, 2, 3]) {
+      const value = ["x".repeat(MB - 5 + shift), "\u{1f600}\u4e16\ufeff", "\u4e16".repeat(MB)];
+      expect(parse(JSON.stringify(value))).toEqual({ ok: true, value });
+    }
+    const cut = bytes(`"${"x".repeat(2 * MB)}\u4e16"`);
+    cut[cut.length - 2] = 0x22;
+    expect(parseJson(cut)).toMatchObject({ ok: false, message: expect.stringContaining("UTF-8") });
+  });
+
   it("refuses bytes that are not UTF-8", () => {
     expect(parseJson(new Uint8Array([0x22, 0xff, 0x22]))).toMatchObject({ ok: false });
   });
@@ -98,6 +109,13 @@ describe("the values of a document", () => {
       ok: false,
       message: "The request body holds more than 250,000 JSON values; send fewer in one request.",
     });
+  });
+
+  it(`of the document itself may be ${MAX_FIELDS} by name, and more below it`, () => {
+    const object = (fields: number) => `{${Array.from({ length: fields }, (_, at) => `"k${at}":[1]`).join(",")}}`;
+    expect(parse(object(MAX_FIELDS)).ok).toBe(true);
+    expect(parse(object(MAX_FIELDS + 1))).toMatchObject({ message: "The request body has more than 1000 fields." });
+    expect(parse(`{"logit_bias":${object(10_000)}}`).ok).toBe(true);
   });
 
   const BYTES = 20 * 1024 * 1024;

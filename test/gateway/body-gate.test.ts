@@ -38,7 +38,7 @@ function gated(options: Partial<FakeOptions> = {}) {
   return { ...fakeWorld({ script, bodies, ...options }), bodies, open: gate.resolve };
 }
 
-beforeEach(() => void vi.useFakeTimers());
+beforeEach(() => void vi.useFakeTimers({ shouldAdvanceTime: true }));
 afterEach(() => void vi.useRealTimers());
 
 describe("a large body", () => {

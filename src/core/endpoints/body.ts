@@ -6,6 +6,7 @@ import { type FormBoundary, isPlainName, type PlainPart, plainFileName, plainTyp
 import { type FormPart, textOf } from "../multipart.ts";
 import type { Refusal } from "../refusal.ts";
 import { OTHER_DATA } from "./callers-data.ts";
+import { encodeJson } from "./encode-json.ts";
 import { type FieldRules, Inspector } from "./inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
 
@@ -27,7 +28,7 @@ const encoder = new TextEncoder();
 export function identityOf(raw: RawBody): readonly Uint8Array<ArrayBuffer>[] {
   switch (raw.kind) {
     case "json":
-      return [encoder.encode(JSON.stringify(raw.value))];
+      return encodeJson(raw.value);
     case "form":
       return raw.parts.flatMap((part) => [identityOfHead(part), part.content as Uint8Array<ArrayBuffer>]);
     case "any":

@@ -11,6 +11,7 @@ import {
   type PlainPart,
   writeForm,
 } from "../multipart/form-writer.ts";
+import { encodeJson } from "./encode-json.ts";
 
 /** Fields set for a try; they stand in no other place of the body. */
 export type SetFields = Readonly<Record<string, string | number>>;
@@ -41,18 +42,20 @@ export function jsonPayload(
   set: Record<string, unknown>,
   skippedBytes: number,
 ): Payload {
-  const bytes = encoder.encode(JSON.stringify(rest));
+  const pieces = encodeJson(rest);
+  const [first = new Uint8Array(), ...others] = pieces;
+  const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   // A comma joins what is set to the rest; the braces stand once.
   const setBytes = Object.keys(set).length === 0 ? 0 : encoder.encode(JSON.stringify(set)).length - 1;
-  const isEmpty = bytes.length === 2; // {}
+  const isEmpty = bytes === 2; // {}
   return {
     contentType: "application/json",
-    countedBytes: bytes.length - skippedBytes + SET_FIELDS_BYTES,
-    ownBytes: Math.max(0, bytes.length - skippedBytes - setBytes),
+    countedBytes: bytes - skippedBytes + SET_FIELDS_BYTES,
+    ownBytes: Math.max(0, bytes - skippedBytes - setBytes),
     encode(fields) {
       const head = JSON.stringify(fields).slice(0, -1);
       // The brace that opened `rest` becomes the comma between the two.
-      return isEmpty ? [encoder.encode(`${head}}`)] : [encoder.encode(`${head},`), bytes.subarray(1)];
+      return isEmpty ? [encoder.encode(`${head}}`)] : [encoder.encode(`${head},`), first.subarray(1), ...others];
     },
   };
 }

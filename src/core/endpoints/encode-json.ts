@@ -1,0 +1,111 @@
+/**
+ * JSON text in pieces: what `JSON.stringify` says, encoded as UTF-8 a part at a time. In one go a text of 20 MB stands in
+ * memory three times over, and twice as wide as soon as one character of it is; an isolate has room for that once.
+ */
+const encoder = new TextEncoder();
+
+/** Characters of a piece, about. */
+const PIECE_CHARACTERS = 256 * 1024;
+
+/** The bytes of `JSON.stringify(value)`, in order; `value` came from `JSON.parse`, or is an object with undefined fields. */
+export function encodeJson(value: unknown, pieceCharacters = PIECE_CHARACTERS): Uint8Array<ArrayBuffer>[] {
+  const writer = new Writer(pieceCharacters);
+  writer.write(value);
+  return writer.end();
+}
+
+class Writer {
+  readonly #most: number;
+  readonly #pieces: Uint8Array<ArrayBuffer>[] = [];
+  #text: string[] = [];
+  #characters = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  end(): Uint8Array<ArrayBuffer>[] {
+    this.#flush();
+    return this.#pieces;
+  }
+
+  write(value: unknown): void {
+    if (typeof value === "string" && value.length > this.#most) this.#writeText(value);
+    else if (typeof value !== "object" || value === null) this.#put(JSON.stringify(value));
+    else if (sizeOf(value, this.#most + 1) <= this.#most) this.#put(JSON.stringify(value));
+    else if (Array.isArray(value)) this.#writeList(value);
+    else this.#writeObject(value as Record<string, unknown>);
+  }
+
+  #writeText(text: string): void {
+    this.#put('"');
+    for (let at = 0; at < text.length; ) {
+      let end = Math.min(text.length, at + this.#most);
+      // A pair of surrogates is one character: apart, each would be written as an escape.
+      if (isHighSurrogate(text.charCodeAt(end - 1)) && isLowSurrogate(text.charCodeAt(end))) end++;
+      this.#put(JSON.stringify(text.slice(at, end)).slice(1, -1));
+      at = end;
+    }
+    this.#put('"');
+  }
+
+  /** Small items are written many at a time. */
+  #writeList(items: readonly unknown[]): void {
+    this.#put("[");
+    for (let at = 0; at < items.length; ) {
+      if (at > 0) this.#put(",");
+      let end = at;
+      let room = this.#most;
+      while (end < items.length && room > 0) {
+        room -= sizeOf(items[end], room);
+        if (room > 0 || end === at) end++;
+      }
+      if (end === at + 1) this.write(items[at]);
+      else this.#put(JSON.stringify(items.slice(at, end)).slice(1, -1));
+      at = end;
+    }
+    this.#put("]");
+  }
+
+  #writeObject(fields: Record<string, unknown>): void {
+    let before = "{";
+    for (const [name, value] of Object.entries(fields)) {
+      if (value === undefined) continue;
+      this.#put(`${before}${JSON.stringify(name)}:`);
+      this.write(value);
+      before = ",";
+    }
+    this.#put(before === "{" ? "{}" : "}");
+  }
+
+  #put(text: string): void {
+    this.#text.push(text);
+    this.#characters += text.length;
+    if (this.#characters >= this.#most) this.#flush();
+  }
+
+  #flush(): void {
+    if (this.#characters > 0) this.#pieces.push(encoder.encode(this.#text.join("")));
+    this.#text = [];
+    this.#characters = 0;
+  }
+}
+
+const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
+const isLowSurrogate = (code: number): boolean => code >= 0xdc00 && code <= 0xdfff;
+
+/** Characters of a value as JSON, about; counting stops at `enough`. */
+function sizeOf(value: unknown, enough: number): number {
+  if (typeof value === "string") return value.length + 2;
+  if (typeof value !== "object" || value === null) return 8;
+  let size = 2;
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length && size < enough; at++) size += 1 + sizeOf(value[at], enough - size);
+    return size;
+  }
+  for (const name in value) {
+    if (size >= enough) break;
+    size += 4 + name.length + sizeOf((value as Record<string, unknown>)[name], enough - size);
+  }
+  return size;
+}
