@@ -64,8 +64,8 @@ describe("a body of many values", () => {
       await (await send(other, small(model))).arrayBuffer();
       const times: number[] = [];
       const slowest: number[] = [];
-      // The best of five: what else the machine does is not the question.
-      for (let at = 0; at < 5 && !(Math.min(...times) < 500 && Math.min(...slowest) < 200); at++) {
+      // The best of eight: what else the machine does is not the question.
+      for (let at = 0; at < 8 && !(Math.min(...times) < 500 && Math.min(...slowest) < 200); at++) {
         const poor = await operator.tenant({ balance_usd: 0.000001 });
         slowest.push(
           await slowestMeanwhile(async () => {
@@ -122,7 +122,8 @@ test("without credit, what may be parsed for nothing has an end: 429 with retry-
   const statuses: number[] = [];
   let after = 0;
   for (let at = 0; at < 6 && !statuses.includes(429); at++) {
-    const response = await send(tenant, body);
+    // A client that still sends what nobody reads may find the connection closed, and asks again.
+    const response = await eventually("an answer", () => send(tenant, body), { withinMs: 20_000 });
     statuses.push(response.status);
     after = Number(response.headers.get("retry-after"));
     await response.arrayBuffer();
