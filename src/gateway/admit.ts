@@ -11,6 +11,7 @@ import { utf8Bytes } from "../core/meters/tokens.ts";
 import type { Route } from "../core/routes.ts";
 import { ask, isOverloaded } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
+import { tell } from "./settle.ts";
 
 /** What is known of a call when it asks for admission. */
 export interface Applicant {
@@ -50,17 +51,13 @@ const LATE_ANSWER_MS = 20_000;
  * request was answered, or it might come after.
  */
 async function giveBack({ caller, callId, startedAtMs }: Applicant, asked: Promise<Admission>, ports: Ports) {
+  const sinceMs = ports.now();
   const late = new Promise<undefined>((resolve) => setTimeout(resolve, LATE_ANSWER_MS));
   const admission = await Promise.race([asked.catch(() => undefined), late]);
   if (admission && !admission.ok) return;
-  const released = { callId, status: 503, reason: "admission_unavailable", lostTries: 0, servedBy: null } as const;
-  try {
-    const latencyMs = ports.now() - startedAtMs;
-    await ask(ports, caller.number, (account) => account.release({ ...released, latencyMs }));
-  } catch (error) {
-    // It expires by itself.
-    ports.log({ event: "release_failed", call: callId, error: String(error) });
-  }
+  const latencyMs = ports.now() - startedAtMs;
+  const released = { status: 503, reason: "admission_unavailable", lostTries: 0, servedBy: null } as const;
+  await tell(caller.number, { kind: "release", said: { callId, ...released, latencyMs } }, sinceMs, ports);
 }
 
 /** A model's name is sent as the target has it: the longest one counts. */

@@ -9,20 +9,31 @@ type Answered = UpstreamAnswer & { kind: "answer" };
 const TICK_MS = 1_000;
 
 /**
- * Calls `expired` once when a read has waited `idleMs`, or everything `totalMs`. One timer for the whole body: a timer
- * for each read would cost more than the read.
+ * Watches a body pass. Calls `expired` once when a read has waited `idleMs`, or everything `totalMs`; calls `paused` when a
+ * client has not taken for `idleMs` what it was given. One timer for the whole body: a timer for each read would cost
+ * more than the read.
  */
 export class Watchdog {
   #waitingSinceMs: number | null = null;
+  #givenAtMs: number | null = null;
   readonly #timer: ReturnType<typeof setInterval>;
 
-  constructor(limits: { idleMs: number; totalMs: number }, ports: Pick<Ports, "now">, expired: () => void) {
+  constructor(
+    limits: { idleMs: number; totalMs: number },
+    ports: Pick<Ports, "now">,
+    expired: () => void,
+    paused: () => void = () => undefined,
+  ) {
     const startedAtMs = ports.now();
+    const isOver = (sinceMs: number | null, nowMs: number) => sinceMs !== null && nowMs - sinceMs >= limits.idleMs;
     this.#timer = setInterval(
       () => {
         const now = ports.now();
-        const idle = this.#waitingSinceMs !== null && now - this.#waitingSinceMs >= limits.idleMs;
-        if (!idle && now - startedAtMs < limits.totalMs) return;
+        if (isOver(this.#givenAtMs, now)) {
+          this.#givenAtMs = null;
+          paused();
+        }
+        if (!isOver(this.#waitingSinceMs, now) && now - startedAtMs < limits.totalMs) return;
         this.stop();
         expired();
       },
@@ -33,11 +44,18 @@ export class Watchdog {
   /** A read begins: silence counts from now. */
   waiting(nowMs: number): void {
     this.#waitingSinceMs = nowMs;
+    this.#givenAtMs = null;
   }
 
-  /** Bytes came: what follows is the client's time, not the upstream's. */
+  /** Bytes came: what follows is nobody's time. */
   fed(): void {
     this.#waitingSinceMs = null;
+  }
+
+  /** Bytes came and go to the client: what follows is its time, not the upstream's. */
+  given(nowMs: number): void {
+    this.#waitingSinceMs = null;
+    this.#givenAtMs = nowMs;
   }
 
   stop(): void {

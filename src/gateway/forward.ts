@@ -30,6 +30,8 @@ export interface Waiting {
   readonly signal: AbortSignal;
   /** The client has left; its upstream may be read on for a while. */
   readonly gone: boolean;
+  /** The call was ended though its client waits: it has run for too long, or its hold has ended. */
+  readonly cut?: boolean;
 }
 
 /** What the tries so far have come to. */
@@ -48,6 +50,10 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
   let step = search.first(ports.now());
   while (step.kind === "ask") {
     await pause(step.waitMs, client.signal);
+    if (client.cut) {
+      search.abandoned();
+      return cutOff(endpoint.retry, progress.lostTries, progress.last?.servedBy ?? null);
+    }
     if (client.gone || client.signal.aborted) {
       search.abandoned();
       return { kind: "left", lostTries: progress.lostTries, servedBy: progress.last?.servedBy ?? null };
@@ -71,6 +77,10 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
     if (client.signal.aborted && failure.kind !== "status") {
       // Let go by us: that the connection broke says nothing of the target.
       search.abandoned();
+      if (client.cut) {
+        const lostTries = progress.lostTries + (verdict.executed === "unknown" ? 1 : 0);
+        return cutOff(endpoint.retry, lostTries, servedBy);
+      }
       return verdict.executed === "unknown"
         ? { kind: "abandoned", servedBy, reader: tried.reader, lostTries: progress.lostTries }
         : { kind: "left", servedBy, lostTries: progress.lostTries };
@@ -86,6 +96,12 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
     step = search.next(failure, ports.now());
   }
   return refused(progress, step, endpoint.retry);
+}
+
+/** The call ran out of time with nothing to show: it failed. */
+function cutOff(retry: RetryClass, lostTries: LostTries, servedBy: ServedBy | null): Forwarded {
+  const refusal = lastRefusal({ kind: "answer_timeout" }, lostTries === 0 ? "no" : "unknown", retry);
+  return { kind: "refused", refusal, lostTries, servedBy };
 }
 
 /** What the caller is told when nobody is left. */

@@ -3,7 +3,8 @@
  * nobody may see. One that is cut off or malformed never ends as if it were whole, and what was seen of it is charged.
  */
 import type { Outcome } from "../core/hold.ts";
-import { type Client, type ClientSide, Outlet, type Passage } from "./passage.ts";
+import { type Client, type ClientSide, Outlet } from "./outlet.ts";
+import type { Passage } from "./passage.ts";
 import type { Ports } from "./ports.ts";
 import type { PassingDocument } from "./read-document.ts";
 import { relay } from "./relay.ts";
@@ -11,9 +12,9 @@ import { relay } from "./relay.ts";
 export class DocumentPassage implements Passage {
   readonly #document: PassingDocument;
   readonly #outlet: Outlet;
-  readonly #client: Client;
   #understood: boolean;
   /** Only the end of the body tells that all of it was there. */
+  readonly complete = false;
   readonly delivered = false;
   readonly unread = null;
   readonly usesUp = true;
@@ -21,7 +22,6 @@ export class DocumentPassage implements Passage {
   constructor(document: PassingDocument, side: ClientSide, client: Client) {
     this.#document = document;
     this.#outlet = new Outlet(side, client);
-    this.#client = client;
     this.#understood = document.understood;
   }
 
@@ -41,15 +41,20 @@ export class DocumentPassage implements Passage {
     return this.#document.filter.whole && (this.#understood || this.#understand());
   }
 
-  async close(whole: boolean): Promise<Outcome> {
+  outcome(whole: boolean): Outcome {
     this.#document.place?.leave();
-    if (!whole) {
-      if (!this.#understood) this.#understand();
-      return this.#outlet.abort(null);
-    }
-    const gone = this.#client.gone;
-    await this.#outlet.end();
-    return gone ? "client_gone" : "completed";
+    if (!this.#understood) this.#understand();
+    if (this.#outlet.gone) return "client_gone";
+    return whole ? "completed" : "stream_broken";
+  }
+
+  async close(whole: boolean, withinMs: number): Promise<void> {
+    if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
+    return this.#outlet.abort(null, withinMs);
+  }
+
+  drop(): void {
+    this.#outlet.drop();
   }
 
   #understand(): boolean {
@@ -87,6 +92,7 @@ export function passFree(
       return leaving.signal.aborted;
     },
     leave: () => leaving.abort(),
+    whenLeft: (act) => leaving.signal.addEventListener("abort", act, { once: true }),
   };
   request.addEventListener("abort", client.leave, { once: true });
   const passage = (side: ClientSide) => new DocumentPassage(document, side, client);

@@ -6,15 +6,19 @@
  * is stopped then; a whole one is told as soon as that. Memory: what the reader is behind the pipe waits in the tee, at
  * most `READ_EVERY_MS` of it. A reader that is not behind pulls by itself, so a client that does not take what comes has
  * that much waiting for it; which of the two it is cannot be seen from here. So a stream that grows faster than text can
- * is broken off (`MOST_BYTES`).
+ * is broken off (`MOST_BYTES`). A client that pauses does not make such a call longer: its upstream is read to the end at
+ * its own pace, the call is settled then, and the client has its time to take the rest (`LEAST_BYTES_PER_MS`).
  *
  * Only streams that have begun as text in small pieces come here (`Opening`): of larger pieces the reading costs little
  * beside the passing, and an error in place of an answer comes early. What an upstream says of an error later than that
  * passes as it is before it is noticed; its target's next streams are then read first (`core/health.ts`).
  */
 import type { Watchdog } from "./body.ts";
-import type { Client, UnreadPassage } from "./passage.ts";
+import type { Client } from "./outlet.ts";
+import type { UnreadPassage } from "./passage.ts";
+import { PauseSigns } from "./pause-signs.ts";
 import type { Ports } from "./ports.ts";
+import { settledWithin } from "./wait.ts";
 
 /** A settlement is due 500 ms after the last byte. */
 const READ_EVERY_MS = 300;
@@ -26,6 +30,8 @@ const LAST_READ_MS = 25;
 /** What a stream may have come to: so much, and so much more for each millisecond. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const MOST_BYTES_PER_MS = 256;
+/** Once all has been read, its client has to take this much in a millisecond, beside `idleMs` for all of it. */
+const LEAST_BYTES_PER_MS = 8;
 
 /** So many pieces of a stream are read before they pass, whatever they are. */
 const OPENING_PIECES = 16;
@@ -64,7 +70,8 @@ export function passUnread(
   client: Client,
   watchdog: Watchdog,
   delivered: () => void,
-  ports: Pick<Ports, "now">,
+  idleMs: number,
+  ports: Pick<Ports, "now" | "random">,
 ): Unread {
   const [toClient, toReader] = body.tee();
   const stop = new AbortController();
@@ -79,19 +86,23 @@ export function passUnread(
     severed = !whole;
     passage.takeBack();
   });
+  // Of a client that leaves while its upstream is silent the pipe knows nothing; what has passed is then read at once.
+  client.whenLeft(() => stop.abort());
   const reader = toReader.getReader({ mode: "byob" });
   const close = () => void reader.cancel().catch(() => undefined);
   const cancel = () => {
     stop.abort();
     setTimeout(close, LAST_READ_MS);
   };
+  const signs = new PauseSigns(idleMs);
+  let bytes = 0;
   const read = async (): Promise<UnreadEnd> => {
     const startedAtMs = ports.now();
     let piece = new Uint8Array(PIECE_BYTES);
-    let bytes = 0;
     let told = false;
     for (;;) {
-      watchdog.waiting(ports.now());
+      const askedAtMs = ports.now();
+      watchdog.waiting(askedAtMs);
       const { done, value } = await reader.read(piece);
       if (done) return "sound";
       watchdog.fed();
@@ -108,18 +119,29 @@ export function passUnread(
           delivered();
         });
       }
+      // Nobody waits for the upstream to close the connection.
+      if (passage.complete && client.gone) return "sound";
       const behind = value.byteLength === PIECE_BYTES;
       piece = new Uint8Array(value.buffer);
-      if (!behind) await pauseUnless(returned, READ_EVERY_MS);
+      const now = ports.now();
+      const restMs = signs.add(value.byteLength, behind, now - askedAtMs, now);
+      if (restMs === null) continue;
+      if (signs.paused(now)) client.leave();
+      // Of no fixed length: it must not keep step with the upstream.
+      await pauseUnless(returned, Math.max(restMs, READ_EVERY_MS * (1 - ports.random() / 3)));
     }
   };
   const ended = async (): Promise<UnreadEnd> => {
     const end = await read().catch((): UnreadEnd => "severed");
-    if (end !== "sound") {
+    if (end !== "sound" || client.gone) {
       stop.abort();
       close();
     }
-    await returned;
+    if (!(await settledWithin(returned, idleMs + bytes / LEAST_BYTES_PER_MS))) {
+      client.leave();
+      stop.abort();
+      await returned;
+    }
     // Whatever ended the pipe early, what was read is not what the client has.
     if (end !== "sound" || severed) return end === "broken" ? end : "severed";
     passage.taken();

@@ -10,16 +10,11 @@ import type { BytesReader, EventReader } from "../core/meters/meter.ts";
 import { toHttp } from "../core/refusal.ts";
 import { dataOf, SseSplitter, withData } from "../core/sse.ts";
 import { errorBody } from "./answer.ts";
-
-/** The client, as far as a relay must know: whether it is still there, and what ends the upstream. */
-export interface Client {
-  /** True once it has left. */
-  readonly gone: boolean;
-  /** Called when the body it was reading was let go. */
-  leave(): void;
-}
+import { type Client, type ClientSide, Outlet } from "./outlet.ts";
 
 export interface Passage {
+  /** Everything that makes the answer whole has been read. */
+  readonly complete: boolean;
   /** True once everything that makes the answer whole was taken by the client. */
   readonly delivered: boolean;
   /** True where nothing of a piece is used after `take`. */
@@ -30,8 +25,12 @@ export interface Passage {
   take(chunk: Uint8Array): Promise<boolean>;
   /** The upstream's body has ended by itself: true when the answer was whole. */
   finish(): Promise<boolean>;
-  /** Ends the client's side. */
-  close(whole: boolean): Promise<Outcome>;
+  /** How the call has ended: known before the client's side is closed, which may wait for the client. */
+  outcome(whole: boolean): Outcome;
+  /** Ends the client's side. A client that does not take what is left for it is waited for this long. */
+  close(whole: boolean, withinMs: number): Promise<void>;
+  /** The client does not take what it is given: it is let go. */
+  drop(): void;
   /** Set where bytes may pass before they are read. */
   readonly unread: UnreadPassage | null;
 }
@@ -49,73 +48,6 @@ export interface UnreadPassage {
   read(chunk: Uint8Array): boolean;
   /** The client has taken everything that was read. */
   taken(): void;
-}
-
-export type ClientSide = WritableStream<Uint8Array>;
-
-/** An abort drops what was taken and is not yet sent, here and in the client: so long its last event has to be read. */
-const LAST_WORDS_MS = 50;
-
-/** Writes to a client for as long as it is there. */
-export class Outlet {
-  readonly #side: ClientSide;
-  readonly #client: Client;
-  #writer: WritableStreamDefaultWriter<Uint8Array>;
-  #lent = false;
-
-  constructor(side: ClientSide, client: Client) {
-    this.#side = side;
-    this.#client = client;
-    this.#writer = this.#hold();
-  }
-
-  lend(): ClientSide {
-    this.#lent = true;
-    this.#writer.releaseLock();
-    return this.#side;
-  }
-
-  takeBack(): void {
-    if (!this.#lent) return;
-    this.#lent = false;
-    this.#writer = this.#hold();
-  }
-
-  #hold(): WritableStreamDefaultWriter<Uint8Array> {
-    const writer = this.#side.getWriter();
-    // Rejects when the client lets go of the body; the next write says the same, but it may be long in coming.
-    writer.closed.catch(() => {
-      if (!this.#lent && writer === this.#writer) this.#client.leave();
-    });
-    return writer;
-  }
-
-  /** Waits until the client has taken it: a slow reader slows the upstream down, and nothing piles up here. */
-  async write(bytes: Uint8Array): Promise<boolean> {
-    if (this.#client.gone) return false;
-    try {
-      await this.#writer.write(bytes);
-      return true;
-    } catch {
-      this.#client.leave();
-      return false;
-    }
-  }
-
-  async end(): Promise<void> {
-    await this.#writer.close().catch(() => undefined);
-  }
-
-  /** `last`: what a client that is still there is told before its body is aborted. */
-  async abort(last: Uint8Array | null): Promise<Outcome> {
-    const gone = this.#client.gone;
-    if (!gone && last) {
-      await this.write(last);
-      await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));
-    }
-    await this.#writer.abort(new Error("the upstream's answer broke off")).catch(() => undefined);
-    return gone ? "client_gone" : "stream_broken";
-  }
 }
 
 const encoder = new TextEncoder();
@@ -207,14 +139,20 @@ export class EventPassage implements Passage, UnreadPassage {
     return this.#complete;
   }
 
-  async close(whole: boolean): Promise<Outcome> {
-    if (!whole) {
-      const error = errorBody(toHttp({ kind: "upstream_error", repeatable: true }), this.#shape);
-      // The blank line ends an event that may have been passed on in part.
-      return this.#outlet.abort(encoder.encode(`\n\ndata: ${JSON.stringify(error)}\n\n`));
-    }
-    await this.#outlet.end();
-    return this.delivered ? "completed" : "client_gone";
+  outcome(whole: boolean): Outcome {
+    if (!whole && !this.#outlet.gone) return "stream_broken";
+    return whole && this.delivered ? "completed" : "client_gone";
+  }
+
+  async close(whole: boolean, withinMs: number): Promise<void> {
+    if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
+    const error = errorBody(toHttp({ kind: "upstream_error", repeatable: true }), this.#shape);
+    // The blank line ends an event that may have been passed on in part.
+    return this.#outlet.abort(encoder.encode(`\n\ndata: ${JSON.stringify(error)}\n\n`), withinMs);
+  }
+
+  drop(): void {
+    this.#outlet.drop();
   }
 
   /** The event as it passes, if it does. */
@@ -248,15 +186,14 @@ export class EventPassage implements Passage, UnreadPassage {
 export class BytesPassage implements Passage {
   readonly #reader: BytesReader;
   readonly #outlet: Outlet;
-  readonly #client: Client;
   /** Only the end of the body tells that all of it was there. */
+  readonly complete = false;
   readonly delivered = false;
   readonly unread = null;
 
   constructor(reader: BytesReader, side: ClientSide, client: Client) {
     this.#reader = reader;
     this.#outlet = new Outlet(side, client);
-    this.#client = client;
   }
 
   async take(chunk: Uint8Array): Promise<boolean> {
@@ -269,10 +206,17 @@ export class BytesPassage implements Passage {
     return true;
   }
 
-  async close(whole: boolean): Promise<Outcome> {
-    if (!whole) return this.#outlet.abort(null);
-    const gone = this.#client.gone;
-    await this.#outlet.end();
-    return gone ? "client_gone" : "completed";
+  outcome(whole: boolean): Outcome {
+    if (this.#outlet.gone) return "client_gone";
+    return whole ? "completed" : "stream_broken";
+  }
+
+  async close(whole: boolean, withinMs: number): Promise<void> {
+    if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
+    return this.#outlet.abort(null, withinMs);
+  }
+
+  drop(): void {
+    this.#outlet.drop();
   }
 }

@@ -2,7 +2,8 @@
  * Passes a streamed answer to the client as it comes, and reads its usage in passing.
  *
  * Promises: what is read reaches the client before the next is read; a stream that is cut, stalled or garbled ends in an
- * aborted body, never as if it were whole; `ended` resolves once, whatever happens. How events and plain bytes pass is
+ * aborted body, never as if it were whole; a client that takes nothing for the upstream's `idleMs` is let go; `ended`
+ * resolves once, whatever happens. How events and plain bytes pass is
  * `passage.ts`'s business.
  *
  * Each read and each write of a loop enters the isolate anew, which is most of what a frame costs. Where nothing has to be
@@ -11,8 +12,9 @@
  */
 import type { Outcome } from "../core/hold.ts";
 import { Watchdog } from "./body.ts";
+import type { Client } from "./outlet.ts";
 import { Opening, passUnread } from "./pass-unread.ts";
-import type { Client, Passage } from "./passage.ts";
+import type { Passage } from "./passage.ts";
 import { pieceReader } from "./piece-reader.ts";
 import type { Ports, UpstreamAnswer } from "./ports.ts";
 
@@ -79,10 +81,11 @@ async function pump(
   let letGo = (): void => void source.cancel().catch(() => undefined);
   const cancel = () => letGo();
   let cancelled = false;
-  const watchdog = new Watchdog(answer, ports, () => {
+  const silent = () => {
     cancelled = true;
     cancel();
-  });
+  };
+  const watchdog = new Watchdog(answer, ports, silent, () => passage.drop());
   signal.addEventListener("abort", cancel);
   let firstByteAtMs: number | null = null;
   const delivered = () => end({ outcome: "completed", firstByteAtMs, passedBroken: false });
@@ -91,20 +94,23 @@ async function pump(
   let sound = true;
   let passedBroken = false;
   try {
+    watchdog.given(ports.now());
     await passage.open?.();
     while (sound) {
       watchdog.waiting(ports.now());
       const { done, value } = await source.read();
       if (done || !value) break;
-      watchdog.fed();
+      watchdog.given(ports.now());
       firstByteAtMs ??= ports.now();
       opening.add(value);
       sound = await passage.take(value);
       if (passage.delivered) delivered();
+      // Nobody waits for the upstream to close the connection.
+      else if (client.gone && passage.complete) break;
       else if (sound && unreadPassage && opening.isText && !signal.aborted && !cancelled) {
         await unreadPassage.passRest();
         source.releaseLock();
-        const unread = passUnread(body, unreadPassage, client, watchdog, delivered, ports);
+        const unread = passUnread(body, unreadPassage, client, watchdog, delivered, answer.idleMs, ports);
         letGo = unread.cancel;
         const unreadEnd = await unread.ended;
         sound = unreadEnd === "sound";
@@ -118,8 +124,9 @@ async function pump(
     watchdog.stop();
     signal.removeEventListener("abort", cancel);
   }
-  if (!sound) cancel();
+  if (!sound || client.gone) cancel();
   // A cancelled body ends as if it had come to its end: what came is not the whole.
   const whole = sound && !cancelled && !signal.aborted && (await passage.finish());
-  end({ outcome: await passage.close(whole), firstByteAtMs, passedBroken });
+  end({ outcome: passage.outcome(whole), firstByteAtMs, passedBroken });
+  await passage.close(whole, answer.idleMs);
 }

@@ -19,19 +19,21 @@ import { logRefused } from "./call-log.ts";
 import { type Forwarded, forward } from "./forward.ts";
 import { admitOnce } from "./idempotency.ts";
 import { Lifetime } from "./lifetime.ts";
+import type { ClientSide } from "./outlet.ts";
 import { own } from "./own.ts";
 import { DocumentPassage, recordFirst } from "./pass-document.ts";
-import { BytesPassage, type ClientSide, EventPassage, type Passage } from "./passage.ts";
+import { BytesPassage, EventPassage, type Passage } from "./passage.ts";
 import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
 import { prepare } from "./prepare.ts";
 import { relay } from "./relay.ts";
 import { replay } from "./replay.ts";
 import { serveFree } from "./serve-free.ts";
-import { failureOf, release, settle } from "./settle.ts";
+import { failureOf, operatorsCost, release, settle } from "./settle.ts";
 import { isQuestion, serveVideo } from "./video.ts";
 import { estimate } from "./video-estimate.ts";
 import { submitted } from "./video-submit.ts";
+import { settledWithin } from "./wait.ts";
 
 /** Serves one request to an endpoint of the table. `params`: what its path names. */
 export async function serve(
@@ -121,14 +123,15 @@ function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: P
   const response = Promise.withResolvers<Response>();
   const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured, earlierTokens });
   const work = async () => {
-    const lifetime = new Lifetime(hold.onDisconnect, call.streams, client);
-    lifetime.keep(hold, () => ports.account(caller.number), ports);
+    const lifetime = new Lifetime(hold.onDisconnect, call.streams, client, ports);
+    lifetime.keep(hold, () => ports.account(caller.number));
     try {
       const forwarded = await forward({ ...admitted, outputCap: hold.outputCap, reader }, lifetime, ports);
       await end(admitted, forwarded, rates, lifetime, response.resolve, ports);
     } catch (error) {
       // A defect of ours: whatever it was, the hold is ended and the client is told.
       ports.log({ event: "call_crashed", call: hold.callId, error: String(error) });
+      lifetime.settling();
       // What may have made something by then is not to be repeated.
       const refusal: Refusal = { kind: endpoint.retry === "safe" ? "internal" : "outcome_unknown" };
       response.resolve(refuse(refusal, hold.callId, endpoint.errors, rates));
@@ -156,6 +159,7 @@ async function end(
     const headers = callHeaders(callId, forwarded.served.servedBy.region, rates);
     return deliver(admitted, forwarded, headers, lifetime, respond, ports);
   }
+  lifetime.settling();
   const { servedBy, lostTries } = forwarded;
   if (forwarded.kind === "abandoned") {
     respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
@@ -164,17 +168,23 @@ async function end(
       return release(admitted, LEFT, lostTries + 1, servedBy, ports);
     }
     const reading = forwarded.reader.reading();
-    const ending = { outcome: LEFT.reason, status: LEFT.status, reading, firstByteAtMs: null };
+    const { leftAtMs } = lifetime;
+    const ending = { outcome: LEFT.reason, status: LEFT.status, reading, firstByteAtMs: null, leftAtMs };
     return settle(admitted, { ...ending, servedBy: forwarded.servedBy, lostTries }, ports);
   }
   if (forwarded.kind === "left") {
     respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
     return release(admitted, LEFT, lostTries, servedBy, ports);
   }
-  // First the release: who repeats at once finds slot and money free.
-  await release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
-  return respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
+  const released = release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
+  // First the release: who repeats at once finds slot and money free. But an object that is slow keeps nobody waiting.
+  await settledWithin(released, RELEASED_WITHIN_MS);
+  respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
+  return released;
 }
+
+/** How long a client whose call failed waits for its release, ms. */
+const RELEASED_WITHIN_MS = 1_000;
 
 /** What is booked of a call whose client left before there was a status. */
 const LEFT = { reason: "client_gone", status: 499 } as const;
@@ -199,13 +209,22 @@ async function deliver(
     if (created !== null) await record(created);
     const outcome = lifetime.gone ? "client_gone" : "completed";
     const reading = reader.reading();
-    const ending = { outcome, status, reading, servedBy, firstByteAtMs: ports.now(), lostTries } as const;
+    const { leftAtMs } = lifetime;
+    const ending = { outcome, status, reading, servedBy, firstByteAtMs: ports.now(), lostTries, leftAtMs } as const;
+    lifetime.settling();
     const settled = settle(admitted, ending, ports);
     respond(new Response(served.bytes, { status, headers }));
     return settled;
   }
   if (served.kind === "passing") await recordFirst(served.passing, record);
   if (served.kind === "stream") headers.set("cache-control", "no-store, no-transform");
+  lifetime.follow({
+    progress: () => {
+      const reading = reader.reading();
+      return { reading, servedBy, costNanoUsd: operatorsCost(admitted, servedBy, reading, ports.now()) };
+    },
+    ...(served.reader.kind === "events" && served.reader.awaitsUsage && { awaitsUsage: served.reader.awaitsUsage }),
+  });
   const health = ports.upstreams.health.of(servedBy);
   const usageRead = (foreign: boolean) => usageWasRead(health, foreign, ports.now());
   const unreadAllowed = mayPassUnread(health, ports.now());
@@ -218,12 +237,14 @@ async function deliver(
   const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
   respond(new Response(stream.body, { status, headers }));
   const { outcome, firstByteAtMs, passedBroken } = await stream.ended;
+  lifetime.settling();
   if (passedBroken) {
     health.passedBrokenAtMs = ports.now();
     const { upstream, model } = servedBy;
     ports.log({ event: "broken_event_passed", call: admitted.callId, upstream, model });
   }
   const reading = reader.reading();
-  await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries }, ports);
+  const { leftAtMs } = lifetime;
+  await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries, leftAtMs }, ports);
   await stream.closed;
 }

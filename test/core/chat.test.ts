@@ -316,6 +316,31 @@ describe("reading a chat completion", () => {
     expect(reader.reading().usage.output_tokens).toBe(20);
   });
 
+  it("knows when only the usage is to come: after the last choice's finish_reason, not before", () => {
+    const finish = (index: number | undefined, reason: unknown = "stop") =>
+      JSON.stringify({ choices: [{ ...(index !== undefined && { index }), delta: {}, finish_reason: reason }] });
+    const one = stream();
+    for (const early of [delta("a"), finish(0, null), finish(0, 7), JSON.stringify({ choices: "x" })]) {
+      one.event(early);
+      expect(one.awaitsUsage?.()).toBe(false);
+    }
+    one.event(finish(undefined, "tool_calls"));
+    expect(one.awaitsUsage?.()).toBe(true);
+    one.event(JSON.stringify({ choices: [], usage }));
+    expect(one.awaitsUsage?.()).toBe(false);
+    const three = stream({ n: 3 });
+    for (const index of [2, 2, 2, 0]) three.event(finish(index));
+    expect(three.awaitsUsage?.()).toBe(false);
+    three.event(finish(1, "length"));
+    expect(three.awaitsUsage?.()).toBe(true);
+    three.event("[DONE]");
+    expect(three.awaitsUsage?.()).toBe(false);
+    // Some engines tell it with every event.
+    const always = stream();
+    always.event(delta("a", usage));
+    expect(always.awaitsUsage?.()).toBe(false);
+  });
+
   it.each(["{", "no json", "[]", '{"error":{"message":"x"}}'])("takes the event %j for a broken stream", (data) => {
     expect(stream().event(data)).toBe("broken");
   });

@@ -29,10 +29,10 @@ afterAll(() => upstream.stop());
 let models = 0;
 
 /** A target of its own: what one stream teaches of its target does not reach the others. `known`: its usage was read before. */
-async function modelOf(owner: Tenant, known = true): Promise<string> {
-  const name = `scripted-${upstreamId}-${models++}`;
-  const model = await operator.model(name, { upstream: upstreamId, max_output_tokens: 1000 });
-  const target = { upstream: upstreamId, model };
+async function modelOf(owner: Tenant, known = true, at = upstreamId): Promise<string> {
+  const name = `scripted-${at}-${models++}`;
+  const model = await operator.model(name, { upstream: at, max_output_tokens: 1000 });
+  const target = { upstream: at, model };
   if (known) {
     script = (exchange) => exchange.stream(word(0) + usageChunk(1, 1) + DONE);
     const first = await somebody.post(bodyOf(await operator.alias(somebody, [target])));
@@ -290,6 +290,9 @@ describe("a slow reader of a 50 MB stream holds its upstream back", () => {
     ["in large events", large, large],
   ];
   test.each(rows)("%s", async (_name, first, piece) => {
+    // One that lets its clients pause for longer than this takes.
+    const patient = await operator.upstream(upstream.url);
+    const slow = await modelOf(tenant, true, patient);
     let sentBytes = 0;
     let open = true;
     script = async (exchange) => {
@@ -305,7 +308,7 @@ describe("a slow reader of a 50 MB stream holds its upstream back", () => {
       }
     };
     const leaving = new AbortController();
-    const stream = await ask({ signal: leaving.signal });
+    const stream = await ask({ signal: leaving.signal }, tenant, slow);
     await sleep(2_000);
     expect(sentBytes).toBeLessThan(20_000_000);
     // The stream was open all the time: a response that nobody holds is let go by the runtime of the test.

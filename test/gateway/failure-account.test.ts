@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { chatCompletions } from "../../src/core/endpoints/chat.ts";
 import { getResponse } from "../../src/core/endpoints/responses.ts";
 import type { Admission, AdmitRequest } from "../../src/core/hold.ts";
-import { asId, type KeyId } from "../../src/core/ids.ts";
+import { type AccountNumber, asId, type KeyId } from "../../src/core/ids.ts";
 import { LONGEST_ANSWER_MS } from "../../src/gateway/ask.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import { type FakeOptions, fakeWorld, json, makeKey } from "../support/fake-ports.ts";
@@ -128,6 +128,77 @@ it("is overloaded when a call ends: it is told once more, later; the charge is n
   await pass(1_500);
   await world.idle();
   expect(world.settled).toHaveLength(2);
+});
+
+it("is overloaded from then on: its end goes by the queue after the second word", async () => {
+  const { world, response } = begin({ settle: overloaded });
+  await pass(100);
+  expect((await response).status).toBe(200);
+  await pass(7_000);
+  await world.idle();
+  expect([world.settled.length, world.queued.length]).toEqual([2, 1]);
+  expect(world.queued[0]).toMatchObject({ account: 7, end: { kind: "settle", said: world.settled[0] } });
+});
+
+it("is out of reach when a call ends: it is told again and again for 25 s, then the queue is", async () => {
+  const { world, response } = begin({ settle: () => Promise.reject(new Error("restarting")) });
+  await pass(100);
+  expect((await response).status).toBe(200);
+  await pass(20_000);
+  expect([world.settled.length, world.queued.length]).toEqual([9, 0]);
+  await pass(5_000);
+  await world.idle();
+  expect(world.settled).toHaveLength(10);
+  expect(world.queued).toEqual([expect.objectContaining({ end: { kind: "settle", said: world.settled[0] } })]);
+  expect(world.logged.map(({ event }) => event)).toContain("settlement_queued");
+});
+
+it("comes back within that time: the charge arrives, and nothing is queued", async () => {
+  let words = 0;
+  const { world, response } = begin({
+    settle: () =>
+      words++ < 7 ? Promise.reject(new Error("restarting")) : Promise.resolve({ state: "settled", chargedNanoUsd: 7 }),
+  });
+  await pass(100);
+  expect((await response).status).toBe(200);
+  await pass(20_000);
+  await world.idle();
+  expect([world.settled.length, world.queued.length]).toEqual([8, 0]);
+});
+
+it("never answers a settlement: it is said once, not on top of itself, and then goes by the queue", async () => {
+  const { world, response } = begin({ settle: () => new Promise(() => undefined) });
+  await pass(100);
+  expect((await response).status).toBe(200);
+  await pass(24_000);
+  expect([world.settled.length, world.queued.length]).toEqual([1, 0]);
+  await pass(2_000);
+  await world.idle();
+  expect([world.settled.length, world.queued.length]).toEqual([1, 1]);
+});
+
+it("and the queue out of reach at once: the log says that the settlement is lost", async () => {
+  const { world, response } = begin({ settle: overloaded });
+  vi.spyOn(world.ports, "queueEnd").mockRejectedValue(new Error("queue down"));
+  await pass(100);
+  expect((await response).status).toBe(200);
+  await pass(8_000);
+  await world.idle();
+  expect(world.logged).toContainEqual(expect.objectContaining({ event: "settlement_lost", call: "call-1" }));
+});
+
+it("cannot take the release of a call that failed: its client has the answer within a second all the same", async () => {
+  const { world, response } = begin({ script: () => json({}, 400) });
+  const port = world.ports.account(asId<AccountNumber>(7));
+  const release = () => Promise.reject(new Error("restarting"));
+  vi.spyOn(world.ports, "account").mockImplementation(() => ({ ...port, release }));
+  await pass(1_200);
+  expect((await response).status).toBe(400);
+  await pass(30_000);
+  await world.idle();
+  expect(world.queued).toEqual([
+    expect.objectContaining({ end: { kind: "release", said: expect.objectContaining({ callId: "call-1" }) } }),
+  ]);
 });
 
 it("does not say whether a key is live: 503, never the answer", async () => {

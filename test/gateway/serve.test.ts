@@ -2,6 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { MAX_JSON_BYTES } from "../../src/core/endpoints/body.ts";
 import { chatCompletions } from "../../src/core/endpoints/chat.ts";
+import type { Progress } from "../../src/core/hold.ts";
+import type { CallId } from "../../src/core/ids.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import {
   answer,
@@ -451,6 +453,44 @@ describe("a client that leaves", () => {
     ]);
   });
 
+  it("once everything was said: the stream is read on for its usage, not for its end", async () => {
+    const { upstream, read, reader, world } = await open();
+    const said = frame({ id: "c1", choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+    upstream.send(delta("a") + said);
+    await read();
+    await reader.cancel();
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect([upstream.cancelled, world.settled]).toEqual([false, []]);
+    upstream.send(USAGE + DONE);
+    await world.idle();
+    expect(upstream.cancelled).toBe(true);
+    expect(world.settled).toEqual([
+      expect.objectContaining({
+        outcome: "client_gone",
+        reading: { source: "exact", usage: { input_tokens: 3, output_tokens: 2 } },
+      }),
+    ]);
+  });
+
+  it("without leaving, by taking nothing for as long as an upstream may be silent: what was passed on is charged", async () => {
+    const { upstream, read, reader, world } = await open({}, STREAM, { idleMs: 80, totalMs: 60_000 });
+    upstream.send(delta("a"));
+    await read();
+    const pausedAtMs = Date.now();
+    upstream.send(delta("b"));
+    upstream.send(delta("c"));
+    await world.idle();
+    expect(Date.now() - pausedAtMs).toBeGreaterThanOrEqual(75);
+    expect(upstream.cancelled).toBe(true);
+    expect(world.settled).toEqual([
+      expect.objectContaining({
+        outcome: "client_gone",
+        reading: { source: "own_count", usage: { input_tokens: 16, output_tokens: expect.any(Number) } },
+      }),
+    ]);
+    await expect(reader.read().then(() => reader.read())).rejects.toThrow();
+  });
+
   it("before the first byte of a stream is charged for the input", async () => {
     const leave = new AbortController();
     const world = fakeWorld({
@@ -491,7 +531,7 @@ describe("a client that leaves", () => {
 
 describe("a hold", () => {
   it("is renewed while its call runs", async () => {
-    const renew = vi.fn(async () => true);
+    const renew = vi.fn(async (_callId: CallId, _progress: Progress | null) => true);
     const { upstream, readAll, world } = await open({ holdLifeMs: 200, renew });
     setTimeout(() => {
       upstream.send(DONE);
@@ -512,6 +552,70 @@ describe("a hold", () => {
     expect(await read()).toContain("upstream_error");
     await world.idle();
     expect(upstream.cancelled).toBe(true);
+  });
+
+  it("is renewed with what was read so far, input included", async () => {
+    const renew = vi.fn(async (_callId: CallId, _progress: Progress | null) => true);
+    const upstream = scriptedStream();
+    const script: Script = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      return upstream.answer;
+    };
+    const { read, readAll } = await open({ holdLifeMs: 200, renew, script });
+    expect(renew.mock.calls[0]?.[1]).toBeNull();
+    upstream.send(delta("four"));
+    await read();
+    const before = renew.mock.calls.length;
+    await vi.waitFor(() => expect(renew.mock.calls.length).toBeGreaterThan(before));
+    expect(renew.mock.calls.at(-1)).toEqual([
+      "call-1",
+      {
+        reading: { source: "own_count", usage: { input_tokens: 16, output_tokens: 1 } },
+        servedBy: { upstream: "u", model: "first:1", region: "r1" },
+        costNanoUsd: 18,
+      },
+    ]);
+    upstream.send(DONE);
+    upstream.close();
+    await readAll();
+  });
+
+  it("that may not last any longer ends its stream in time, and what was delivered is charged", async () => {
+    const { upstream, read, reader, world } = await open({ longestCallMs: 150 });
+    upstream.send(delta("a"));
+    await read();
+    expect(await read()).toContain("upstream_error");
+    await expect(reader.read()).rejects.toThrow();
+    await world.idle();
+    expect(upstream.cancelled).toBe(true);
+    expect(world.settled).toEqual([
+      expect.objectContaining({
+        outcome: "stream_broken",
+        reading: { source: "own_count", usage: { input_tokens: 16, output_tokens: 1 } },
+      }),
+    ]);
+  });
+
+  it.each([
+    ["may not last any longer", { longestCallMs: 100 }],
+    ["has ended", { holdLifeMs: 200, renew: async () => false }],
+  ])("that %s ends a call that is not streamed: 504, no second target, the try is lost", async (_, options) => {
+    const silent: Script = ({ request: { signal } }) =>
+      new Promise((resolve) => signal.addEventListener("abort", () => resolve({ kind: "lost" })));
+    const { response, sent, settled, released } = await call({ script: silent, ...options });
+    expect([response.status, sent.length, settled]).toEqual([504, 1, []]);
+    expect(released).toEqual([expect.objectContaining({ reason: "upstream_timeout", lostTries: 1 })]);
+  });
+
+  it("is not renewed once its call is being settled, however long its client takes over the rest", async () => {
+    const renew = vi.fn(async () => false);
+    const { upstream, read, readAll, world } = await open({ holdLifeMs: 200, renew }, ASKED);
+    upstream.send(delta("a") + USAGE + DONE);
+    await read();
+    await vi.waitFor(() => expect(world.settled).toHaveLength(1));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    upstream.close();
+    expect([await readAll(), renew.mock.calls.length]).toEqual(["", 0]);
   });
 
   it("is settled again when the first word was lost", async () => {

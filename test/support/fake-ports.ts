@@ -10,6 +10,7 @@ import type {
   AdmitRequest,
   HoldEnd,
   Permission,
+  Progress,
   QueuedEnd,
   Release,
   Settlement,
@@ -103,7 +104,8 @@ export interface FakeOptions {
   readonly holdLifeMs?: number;
   readonly onDisconnect?: "cancel" | "drain";
   readonly settle?: (settlement: Settlement) => Promise<HoldEnd>;
-  readonly renew?: () => Promise<boolean>;
+  readonly renew?: (callId: CallId, progress: Progress | null) => Promise<boolean>;
+  readonly longestCallMs?: number;
   readonly recordingMs?: Ports["recordingMs"];
   readonly inquire?: (inquiry: Inquiry) => Inquired;
   readonly begin?: (job: NewJob) => Promise<void>;
@@ -135,7 +137,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       amountNanoUsd: 1,
       outputCap: request.bound.output?.cap,
       expiresAtMs: Date.now() + (options.holdLifeMs ?? 120_000),
-      longestCallMs: 3_600_000,
+      longestCallMs: options.longestCallMs ?? 3_600_000,
       onDisconnect: options.onDisconnect ?? "cancel",
     },
   });
@@ -177,7 +179,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         released.push(release);
         return { state: "released", chargedNanoUsd: 0 };
       },
-      renew: async () => options.renew?.() ?? true,
+      renew: async (callId, progress) => options.renew?.(callId, progress) ?? true,
       own: async () => undefined,
       inquire: async (inquiry) => {
         asked.push(inquiry);

@@ -42,6 +42,15 @@ export class RawClient {
     return this.#text;
   }
 
+  /** Reads nothing more, and stays. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
   /** Leaves as a crashed client does. */
   reset(): void {
     this.#socket.resetAndDestroy();

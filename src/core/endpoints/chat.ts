@@ -169,25 +169,51 @@ function jsonReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   };
 }
 
+/** Choices of which a `finish_reason` has passed, by index; one that names none is the first. */
+function noteFinished(choices: unknown, finished: Set<unknown>): void {
+  if (!Array.isArray(choices)) return;
+  for (const choice of choices.slice(0, MAX_CHOICES)) {
+    const { finish_reason: reason, index = 0 } = asObject(choice) ?? {};
+    if (typeof reason === "string" && finished.size < MAX_CHOICES) finished.add(index);
+  }
+}
+
 function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const own = ownCount(chat, sent);
   const drops = chat.stream_options?.include_usage !== true;
+  const choices = chat.n ?? 1;
+  const finished = new Set<unknown>();
+  /** Its last usage, or its end, has been read. */
+  let told = false;
+  const awaitsUsage = () => finished.size >= choices && !told;
   let exact: Usage | undefined;
   let anew: string | null | undefined;
   const event = (data: string): EventVerdict => {
     anew = undefined;
-    if (data === "[DONE]") return "end";
+    if (data === "[DONE]") {
+      told = true;
+      return "end";
+    }
     const chunk: Seen | undefined = parseObject(data);
     if (!chunk || chunk.error) return "broken";
     own.add(contentBytes(chunk.choices, "delta"));
+    noteFinished(chunk.choices, finished);
     if (!asObject(chunk.usage)) return "pass";
+    told = finished.size >= choices;
     exact = usageOf(chunk, chat, sent);
     anew = withUsageAnew(data, null);
     // Some engines put usage beside the last words; those are the caller's.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     return drops && usageOnly ? "drop" : "pass";
   };
-  return { kind: "events", readFirst: drops, event, usageAnew: () => anew, reading: () => own.reading(exact) };
+  return {
+    kind: "events",
+    readFirst: drops,
+    event,
+    usageAnew: () => anew,
+    awaitsUsage,
+    reading: () => own.reading(exact),
+  };
 }
 
 const CAP = "max_tokens";

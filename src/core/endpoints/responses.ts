@@ -106,6 +106,9 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
   let exact: Usage | undefined;
   let id: string | null = null;
   let anew: string | null | undefined;
+  let openItems = 0;
+  /** The last event ended the last item that was open. Another may follow, as long as the response is not completed. */
+  let finished = false;
   const event = (data: string): EventVerdict => {
     anew = undefined;
     if (data === "[DONE]") return "end";
@@ -115,13 +118,24 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
     id = idOf(response) ?? id;
     if (asObject(response?.usage)) anew = withUsageAnew(data, "response");
     own.add(items.written(said));
+    if (said.type === "response.output_item.added") openItems++;
+    if (said.type === "response.output_item.done") openItems--;
+    finished = said.type === "response.output_item.done" && openItems <= 0;
     if (!response || !LAST_EVENTS.has(said.type)) return "pass";
     own.atLeast(writtenBytes(response.output));
     exact = usageOf(response, sent);
     return "end";
   };
   const reading = () => own.reading(exact);
-  return { kind: "events", readFirst: true, event, usageAnew: () => anew, created: () => id, reading };
+  return {
+    kind: "events",
+    readFirst: true,
+    event,
+    usageAnew: () => anew,
+    created: () => id,
+    awaitsUsage: () => finished,
+    reading,
+  };
 }
 
 const meter: Meter<Responses> = {

@@ -80,6 +80,8 @@ export interface EventReader {
   usageAnew(): string | null | undefined;
   /** The id that an event handed out, if one did. */
   created?(): string | null;
+  /** Whether the model has said everything, as far as can be told, but its usage. */
+  awaitsUsage?(): boolean;
   reading(): Reading;
 }
 
