@@ -22,7 +22,7 @@ export default defineConfig({
             },
           })),
         ],
-        test: { name: "worker", include: ["test/worker/**/*.test.ts"], setupFiles: ["test/worker/setup.ts"] },
+        test: { name: "worker", include: ["test/worker/**/*.test.ts"], setupFiles: ["test/support/worker/setup.ts"] },
       },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./sandbox/wrangler.toml" } })],

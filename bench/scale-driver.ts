@@ -1,8 +1,8 @@
 /** The Worker that calls account objects for `bench/scale.ts`: whole calls one after the other, nothing of HTTP in them. */
-import type { AdmitRequest } from "../src/core/hold.ts";
+import type { AdmitRequest } from "../src/core/account/hold.ts";
+import { type AccountBooks, type KeyFields, type Limits, NEW_KEY } from "../src/core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId, type CallId, type KeyDigest, type KeyId } from "../src/core/ids.ts";
-import { NO_PLAN } from "../src/core/prices.ts";
-import { type AccountBooks, type KeyFields, type Limits, NEW_KEY } from "../src/core/tenant.ts";
+import { NO_PLAN } from "../src/core/pricing/prices.ts";
 import type { AccountPort } from "../src/gateway/ports.ts";
 
 export type Order =

@@ -4,12 +4,12 @@
  */
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
-import { adminApp } from "./admin/index.ts";
-import { selfServiceApp } from "./admin/self-service.ts";
-import { tenantDocumentApp } from "./admin/tenant-document.ts";
+import { adminApp } from "./api/operator/index.ts";
+import { selfServiceApp } from "./api/tenant/index.ts";
+import { tenantDocumentApp } from "./api/tenant/openapi.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
-import { refuse } from "./gateway/answer.ts";
-import { serveModels } from "./gateway/models.ts";
+import { serveModels } from "./gateway/flows/models.ts";
+import { refuse } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
 import type { PlatformPorts } from "./platform/ports.ts";
 

@@ -2,10 +2,10 @@
 import { createApp } from "./app.ts";
 import { log } from "./platform/log.ts";
 import { openPorts } from "./platform/ports.ts";
+import { consumeUsage, runScheduled } from "./platform/queue/usage.ts";
 import { readSecrets } from "./platform/secrets.ts";
-import { consumeUsage, runScheduled } from "./platform/usage.ts";
 
-export { Account } from "./platform/account.ts";
+export { Account } from "./platform/account/object.ts";
 
 const app = createApp();
 

@@ -1,6 +1,6 @@
 /** What customers call for, and how each knows that an answer that came as whole is whole. */
 import { COMMON, tokensOf } from "../../sandbox/chat/tokens.ts";
-import { recordingLengthMs } from "../../src/core/meters/audio-recording.ts";
+import { recordingLengthMs } from "../../src/core/formats/audio/recording.ts";
 import { wav } from "../../test/support/audio.ts";
 import { type Asked, callOf, type Names, useOf } from "../../test/support/service.ts";
 import type { Random } from "./random.ts";

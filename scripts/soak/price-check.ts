@@ -1,6 +1,6 @@
 /** Whether tenants paid the price of what the service says they used: to the nano-USD. */
-import { costOf, type UnitPrices } from "../../src/core/prices.ts";
-import { UNITS, type Unit, type Usage } from "../../src/core/usage.ts";
+import { costOf, type UnitPrices } from "../../src/core/pricing/prices.ts";
+import { UNITS, type Unit, type Usage } from "../../src/core/pricing/usage.ts";
 import type { JoinedEvent } from "../../test/support/joined-books.ts";
 import type { Execution } from "../../test/support/sandbox.ts";
 import { PRICES_USD } from "../../test/support/service.ts";

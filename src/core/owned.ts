@@ -8,7 +8,7 @@ import type { CallId } from "./ids.ts";
 
 export type OwnedKind = "response" | "video_job";
 
-/** Video jobs are found in the account's jobs (core/jobs.ts); responses in its owned ids. */
+/** Video jobs are found in the account's jobs (core/video/jobs.ts); responses in its owned ids. */
 
 /** An id that a call names. */
 export interface OwnedRef {

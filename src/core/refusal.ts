@@ -1,10 +1,10 @@
 /**
  * Why a call is not served: a closed union with the facts in each arm, and one table from it to HTTP.
  *
- * A refusal is data. It crosses the account object's RPC as a value, and becomes a response in `gateway/answer.ts` only.
+ * A refusal is data. It crosses the account object's RPC as a value, and becomes a response in `gateway/http/responses.ts` only.
  * Messages say what to do; they never carry a prompt, a key, a host, a credential or a cost.
  */
-import { formatUsd } from "./money.ts";
+import { formatUsd } from "./pricing/money.ts";
 
 export type LimitLevel = "key" | "team" | "account";
 export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_requests" | "free_rpm_limit";

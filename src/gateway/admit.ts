@@ -2,13 +2,14 @@
  * Asks the caller's account object for a hold: key, team, account, limits at three levels and money, in one transaction
  * there. Nothing of money or limits is decided here.
  */
+
+import type { Admission, AdmitRequest } from "../core/account/hold.ts";
+import type { IdempotencyRef } from "../core/account/idempotency.ts";
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { Admission, AdmitRequest } from "../core/hold.ts";
-import type { IdempotencyRef } from "../core/idempotency.ts";
 import type { CallId } from "../core/ids.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import { utf8Bytes } from "../core/meters/tokens.ts";
-import type { Route } from "../core/routes.ts";
+import type { Route } from "../core/routing/routes.ts";
 import { ask, isOverloaded } from "./ask.ts";
 import type { Caller, Ports } from "./ports.ts";
 import { tell } from "./settle.ts";

@@ -6,17 +6,18 @@
  * passed over; a large one once its beginning is (`read-document.ts`). A stream counts from its 200 on. After that there
  * is no second target.
  */
+
+import { toHex } from "../core/account/api-key.ts";
+import type { ServedBy } from "../core/account/hold.ts";
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { Failure } from "../core/failure.ts";
-import type { ServedBy } from "../core/hold.ts";
 import type { CallId } from "../core/ids.ts";
-import { toHex } from "../core/key.ts";
 import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
-import type { Route, RoutingSnapshot, Target } from "../core/routes.ts";
+import type { Failure } from "../core/routing/failure.ts";
+import type { Route, RoutingSnapshot, Target } from "../core/routing/routes.ts";
+import { type PassingDocument, readDocument } from "./http/read-document.ts";
+import { upstreamWords } from "./http/upstream-errors.ts";
 import type { Caller, Patience, Ports, UpstreamAnswer } from "./ports.ts";
-import { type PassingDocument, readDocument } from "./read-document.ts";
-import { upstreamWords } from "./words.ts";
 
 /** What one client call has become by the time it is forwarded. */
 export interface Forwardable {

@@ -4,8 +4,9 @@
  * A mistyped or forged key is refused by its tag alone, before any look-up. What is found here only speeds and routes:
  * whether the key may still be used is the account object's word.
  */
+
+import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";
 import { asId, type KeyDigest } from "../core/ids.ts";
-import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/key.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Caller, Ports } from "./ports.ts";
 

@@ -1,6 +1,7 @@
 /** One line of the operator's log for each call: who, what, where, how it ended. Ids and numbers only. */
+
+import type { ServedBy } from "../core/account/hold.ts";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
-import type { ServedBy } from "../core/hold.ts";
 import type { CallId } from "../core/ids.ts";
 import { type Refusal, toHttp } from "../core/refusal.ts";
 import type { Caller, Ports } from "./ports.ts";

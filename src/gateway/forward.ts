@@ -1,15 +1,16 @@
 /**
- * Asks the route's targets until one answers. Whom, and whom next, is `core/search.ts`'s word; what a failure means and
- * what the caller is told at the end is `core/failure.ts`'s; one try is `attempt.ts`.
+ * Asks the route's targets until one answers. Whom, and whom next, is `core/routing/target-selection.ts`'s word; what a failure means and
+ * what the caller is told at the end is `core/routing/failure.ts`'s; one try is `attempt.ts`.
  *
  * Nobody is asked for a client that has left: a try under way is finished or let go as its lifetime says, and what has
  * gone to no target costs nothing.
  */
-import { judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/failure.ts";
-import type { LostTries, ServedBy } from "../core/hold.ts";
+
+import type { LostTries, ServedBy } from "../core/account/hold.ts";
 import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { Search, type Step } from "../core/search.ts";
+import { judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/routing/failure.ts";
+import { Search, type Step } from "../core/routing/target-selection.ts";
 import { type Attempt, attempt, type Forwardable, pseudonymise, type Served } from "./attempt.ts";
 import type { Ports } from "./ports.ts";
 

@@ -2,10 +2,11 @@
  * A call with an `Idempotency-Key`: what identifies it, and its admission, once. A repeat of a call that still runs waits
  * for it: when that fails without having been executed, the repeat is admitted in its place.
  */
+
+import { toHex } from "../core/account/api-key.ts";
+import type { Admission } from "../core/account/hold.ts";
+import { type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { Admission } from "../core/hold.ts";
-import { type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/idempotency.ts";
-import { toHex } from "../core/key.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { type Applicant, admit } from "./admit.ts";
 import type { Caller, Ports } from "./ports.ts";

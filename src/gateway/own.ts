@@ -1,5 +1,5 @@
 /** Records the id that an answer hands out for the account that made it, before the account can see it. */
-import type { ServedBy } from "../core/hold.ts";
+import type { ServedBy } from "../core/account/hold.ts";
 import { ask } from "./ask.ts";
 import type { Ports } from "./ports.ts";
 import type { AdmittedCall } from "./serve.ts";

@@ -1,6 +1,6 @@
 /** Asks the account object whether a key is live, and may have what costs nothing. */
-import type { FreeReach } from "../core/free-calls.ts";
-import type { Permission } from "../core/hold.ts";
+import type { FreeReach } from "../core/account/free-calls.ts";
+import type { Permission } from "../core/account/hold.ts";
 import type { OwnedRef } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { ask } from "./ask.ts";

@@ -2,9 +2,8 @@
  * What the pipeline needs from outside, as interfaces. The platform implements them on Cloudflare, tests in memory.
  * Nothing here knows of KV, D1, queues or Durable Objects.
  */
-import type { BodyRoom } from "../core/body-room.ts";
-import type { FreeReach } from "../core/free-calls.ts";
-import type { Health } from "../core/health.ts";
+
+import type { FreeReach } from "../core/account/free-calls.ts";
 import type {
   Admission,
   AdmitRequest,
@@ -14,12 +13,14 @@ import type {
   QueuedEnd,
   Release,
   Settlement,
-} from "../core/hold.ts";
+} from "../core/account/hold.ts";
+import type { Inquired, Inquiry } from "../core/account/precheck.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
-import type { Inquired, Inquiry } from "../core/inquiry.ts";
-import type { JobView, NewJob } from "../core/jobs.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
-import type { RoutingSnapshot, Target } from "../core/routes.ts";
+import type { RoutingSnapshot, Target } from "../core/routing/routes.ts";
+import type { Health } from "../core/routing/target-health.ts";
+import type { BodyRoom } from "../core/uploads/upload-limiter.ts";
+import type { JobView, NewJob } from "../core/video/jobs.ts";
 
 export interface Ports {
   readonly directory: Directory;

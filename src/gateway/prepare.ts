@@ -5,14 +5,15 @@
  * None of these steps knows whether the key is still live. So whatever one of them refuses is told only after the object
  * has said so, and `serve` says it in one place.
  */
+
+import type { IdempotencyRef } from "../core/account/idempotency.ts";
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { IdempotencyRef } from "../core/idempotency.ts";
 import type { Refusal } from "../core/refusal.ts";
-import type { Route, RoutingSnapshot } from "../core/routes.ts";
-import type { BodyPlace } from "./body-gate.ts";
+import type { Route, RoutingSnapshot } from "../core/routing/routes.ts";
+import { parse } from "./http/parse.ts";
+import type { BodyPlace } from "./http/upload-slot.ts";
 import { identify } from "./idempotency.ts";
-import { listen } from "./listen.ts";
-import { parse } from "./parse.ts";
+import { listen } from "./measure-recording.ts";
 import type { Caller, Ports } from "./ports.ts";
 import { resolve } from "./resolve.ts";
 

@@ -12,7 +12,7 @@ import {
   type RoutingSnapshot,
   resolveCustomInstance,
   resolveModel,
-} from "../core/routes.ts";
+} from "../core/routing/routes.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 export type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };

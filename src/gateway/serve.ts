@@ -5,34 +5,35 @@
  *
  * The only place where a hold is ended. Each step answers a value or a refusal; a refusal becomes a response at once.
  */
+
+import type { Hold, Rates } from "../core/account/hold.ts";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
-import { mayPassUnread, usageWasRead } from "../core/health.ts";
-import type { Hold, Rates } from "../core/hold.ts";
 import { earlierTokens } from "../core/owned.ts";
 import { type Refusal, toHttp } from "../core/refusal.ts";
-import { pinnedTo, type RoutingSnapshot } from "../core/routes.ts";
+import { pinnedTo, type RoutingSnapshot } from "../core/routing/routes.ts";
+import { mayPassUnread, usageWasRead } from "../core/routing/target-health.ts";
 import { type Applicant, measure } from "./admit.ts";
-import { callHeaders, refuse } from "./answer.ts";
 import { authenticate } from "./authenticate.ts";
-import { BodyPlace } from "./body-gate.ts";
 import { logRefused } from "./call-log.ts";
+import { serveFree } from "./flows/free-call.ts";
+import { replay } from "./flows/replay.ts";
+import { isQuestion, serveVideo } from "./flows/video-queries.ts";
+import { estimate } from "./flows/video-quote.ts";
+import { submitted } from "./flows/video-submit.ts";
 import { type Forwarded, forward } from "./forward.ts";
+import { callHeaders, refuse } from "./http/responses.ts";
+import { BodyPlace } from "./http/upload-slot.ts";
 import { admitOnce } from "./idempotency.ts";
-import { Lifetime } from "./lifetime.ts";
-import type { ClientSide } from "./outlet.ts";
 import { own } from "./own.ts";
-import { DocumentPassage, recordFirst } from "./pass-document.ts";
-import { BytesPassage, EventPassage, type Passage } from "./passage.ts";
 import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
 import { prepare } from "./prepare.ts";
-import { relay } from "./relay.ts";
-import { replay } from "./replay.ts";
-import { serveFree } from "./serve-free.ts";
 import { failureOf, operatorsCost, release, settle } from "./settle.ts";
-import { isQuestion, serveVideo } from "./video.ts";
-import { estimate } from "./video-estimate.ts";
-import { submitted } from "./video-submit.ts";
+import { Lifetime } from "./stream/call-lifetime.ts";
+import { BytesPassage, EventPassage, type Passage } from "./stream/client-stream.ts";
+import type { ClientSide } from "./stream/outlet.ts";
+import { DocumentPassage, recordFirst } from "./stream/pass-document.ts";
+import { relay } from "./stream/relay.ts";
 import { settledWithin } from "./wait.ts";
 
 /** Serves one request to an endpoint of the table. `params`: what its path names. */

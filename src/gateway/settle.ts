@@ -6,13 +6,13 @@
  * that has too much to do is left alone instead. What it could not be told goes by the queue. Should that fail too, the
  * hold expires, which charges what its last renewal carried.
  */
-import type { HoldEnd, LostTries, Outcome, QueuedEnd, ServedBy } from "../core/hold.ts";
+import type { HoldEnd, LostTries, Outcome, QueuedEnd, ServedBy } from "../core/account/hold.ts";
 import type { AccountNumber } from "../core/ids.ts";
-import { costOf } from "../core/prices.ts";
+import { costOf } from "../core/pricing/prices.ts";
+import type { Reading } from "../core/pricing/usage.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { toHttp } from "../core/refusal.ts";
-import { rowOf } from "../core/routes.ts";
-import type { Reading } from "../core/usage.ts";
+import { rowOf } from "../core/routing/routes.ts";
 import { isOverloaded } from "./ask.ts";
 import { logEnded } from "./call-log.ts";
 import type { AccountPort, Ports } from "./ports.ts";

@@ -1,14 +1,15 @@
 /** Cloudflare behind the pipeline's ports: KV, D1 and the account objects for one request. */
-import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/body-room.ts";
-import { Health } from "../core/health.ts";
+
 import { asId, type CallId } from "../core/ids.ts";
+import { Health } from "../core/routing/target-health.ts";
+import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
-import { accountObject } from "./accounts.ts";
-import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./directory.ts";
+import { accountObject } from "./account/stub.ts";
+import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./edge/directory.ts";
 import { log } from "./log.ts";
 import { recordingMs } from "./recording.ts";
 import type { PlatformSecrets } from "./secrets.ts";
-import { upstreamsWith } from "./upstream.ts";
+import { upstreamsWith } from "./upstream/client.ts";
 
 /** Lives as long as the isolate, as a cache does. */
 const edge: EdgeState = newEdgeState();

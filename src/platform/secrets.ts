@@ -6,8 +6,9 @@
  * credential cannot be moved to another row. A secret that is missing or too short is a fault with its name; there is
  * no weak default. Imported keys are kept for as long as the isolate lives.
  */
+
+import { signedPart, tagOf, toHex } from "../core/account/api-key.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../core/ids.ts";
-import { signedPart, tagOf, toHex } from "../core/key.ts";
 import type { Secrets } from "../gateway/ports.ts";
 
 export interface SecretValues {

@@ -1,14 +1,14 @@
 /** What of an upstream's answer reaches the tenant, and how large answers pass: executed once, charged exactly, never held. */
 import { describe, expect, it } from "vitest";
-import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/body-room.ts";
-import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import { embeddings } from "../../src/core/endpoints/embeddings.ts";
 import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
-import { imageGenerations } from "../../src/core/endpoints/images.ts";
-import { cancelResponse, createResponse, getResponse } from "../../src/core/endpoints/responses.ts";
-import { mayPassUnread } from "../../src/core/health.ts";
+import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
+import { embeddings } from "../../src/core/endpoints/inference/embeddings.ts";
+import { imageGenerations } from "../../src/core/endpoints/inference/images.ts";
+import { cancelResponse, createResponse, getResponse } from "../../src/core/endpoints/inference/responses.ts";
 import type { Owned } from "../../src/core/owned.ts";
-import { aliasKey, type RoutingSnapshot } from "../../src/core/routes.ts";
+import { aliasKey, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
+import { mayPassUnread } from "../../src/core/routing/target-health.ts";
+import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/uploads/upload-limiter.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import { answer, type FakeOptions, fakeWorld, json, makeKey, ROUTING, ROW } from "../support/fake-ports.ts";
 

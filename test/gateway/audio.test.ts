@@ -2,15 +2,14 @@ import { describe, expect, it, vi } from "vitest";
 import { encodeAudio } from "../../sandbox/audio/encode.ts";
 import { ascii, concat } from "../../sandbox/bytes.ts";
 import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
-import { speech } from "../../src/core/endpoints/speech.ts";
-import { transcription } from "../../src/core/endpoints/transcription.ts";
-import { textLocalEdit, voiceClone } from "../../src/core/endpoints/voice.ts";
-import { recordingLengthMs } from "../../src/core/meters/audio-recording.ts";
-import { parseForm } from "../../src/core/multipart.ts";
-import type { ModelKind } from "../../src/core/prices.ts";
-import { aliasKey } from "../../src/core/routes.ts";
+import { speech } from "../../src/core/endpoints/inference/speech.ts";
+import { transcription } from "../../src/core/endpoints/inference/transcription.ts";
+import { textLocalEdit, voiceClone } from "../../src/core/endpoints/inference/voice.ts";
+import { recordingLengthMs } from "../../src/core/formats/audio/recording.ts";
+import { parseForm } from "../../src/core/formats/multipart.ts";
+import type { ModelKind } from "../../src/core/pricing/prices.ts";
+import { aliasKey } from "../../src/core/routing/routes.ts";
 import { serve } from "../../src/gateway/serve.ts";
-import { BOUNDARY, formBytes } from "../core/fixtures.ts";
 import { mp3Frames, wav } from "../support/audio.ts";
 import {
   answer,
@@ -22,6 +21,7 @@ import {
   type Script,
   scriptedStream,
 } from "../support/fake-ports.ts";
+import { BOUNDARY, formBytes } from "../support/fixtures.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 type Fields = Parameters<typeof formBytes>[0];

@@ -1,8 +1,8 @@
 /** An account object that is slow, restarting, overloaded or out of reach: no money is let through, no hold is left. */
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import { getResponse } from "../../src/core/endpoints/responses.ts";
-import type { Admission, AdmitRequest } from "../../src/core/hold.ts";
+import type { Admission, AdmitRequest } from "../../src/core/account/hold.ts";
+import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
+import { getResponse } from "../../src/core/endpoints/inference/responses.ts";
 import { type AccountNumber, asId, type KeyId } from "../../src/core/ids.ts";
 import { LONGEST_ANSWER_MS } from "../../src/gateway/ask.ts";
 import { serve } from "../../src/gateway/serve.ts";

@@ -1,9 +1,9 @@
 /** The failure contract through the pipeline: whom a call reaches, what its client is told, how its hold ends. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { chatCompletions } from "../../src/core/endpoints/chat.ts";
 import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
-import { imageGenerations } from "../../src/core/endpoints/images.ts";
-import { aliasKey, type RoutingSnapshot, type Target } from "../../src/core/routes.ts";
+import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
+import { imageGenerations } from "../../src/core/endpoints/inference/images.ts";
+import { aliasKey, type RoutingSnapshot, type Target } from "../../src/core/routing/routes.ts";
 import type { UpstreamAnswer } from "../../src/gateway/ports.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import {

@@ -1,15 +1,15 @@
 /** `Idempotency-Key` through the pipeline: what identifies a call, who waits, and what a repeat is answered. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import { customInstances } from "../../src/core/endpoints/custom.ts";
+import type { Admission, AdmitRequest } from "../../src/core/account/hold.ts";
+import { type EarlierCall, earlierRefusal } from "../../src/core/account/idempotency.ts";
 import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
-import { imageEdits, imageGenerations } from "../../src/core/endpoints/images.ts";
-import { createResponse } from "../../src/core/endpoints/responses.ts";
+import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
+import { customInstances } from "../../src/core/endpoints/inference/custom.ts";
+import { imageEdits, imageGenerations } from "../../src/core/endpoints/inference/images.ts";
+import { createResponse } from "../../src/core/endpoints/inference/responses.ts";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";
-import type { Admission, AdmitRequest } from "../../src/core/hold.ts";
-import { type EarlierCall, earlierRefusal } from "../../src/core/idempotency.ts";
 import { asId, type CallId } from "../../src/core/ids.ts";
-import { aliasKey, type RoutingSnapshot } from "../../src/core/routes.ts";
+import { aliasKey, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
 import { LONGEST_WAIT_MS } from "../../src/gateway/idempotency.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import { ACCOUNT, type FakeOptions, fakeWorld, json, makeKey, ROUTING, ROW } from "../support/fake-ports.ts";

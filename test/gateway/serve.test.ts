@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
+import type { Progress } from "../../src/core/account/hold.ts";
 import { MAX_JSON_BYTES } from "../../src/core/endpoints/body.ts";
-import { chatCompletions } from "../../src/core/endpoints/chat.ts";
-import type { Progress } from "../../src/core/hold.ts";
+import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
 import type { CallId } from "../../src/core/ids.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { call, chat, executions, frames, type Json, json, post, rowOf } from "./client.ts";
+import { call, chat, executions, frames, type Json, json, post, rowOf } from "../support/worker/sandbox-client.ts";
 
 const content = (body: Json) => body.choices[0].message.content;
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { call, chat, executions, fault, frames, json, post, rowOf } from "./client.ts";
+import { call, chat, executions, fault, frames, json, post, rowOf } from "../support/worker/sandbox-client.ts";
 
 beforeEach(async () => {
   await call("/_sandbox/faults", { method: "DELETE" });

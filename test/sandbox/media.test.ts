@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { encodeAudio } from "../../sandbox/audio/encode.ts";
 import { measureMs } from "../../sandbox/audio/measure.ts";
 import { ascii, bigEndian, concat } from "../../sandbox/bytes.ts";
-import { advance, BASE, call, json, post, rowOf } from "./client.ts";
-import { SILENCE } from "./silence.ts";
+import { advance, BASE, call, json, post, rowOf } from "../support/worker/sandbox-client.ts";
+import { SILENCE } from "../support/worker/silence.ts";
 
 const bytesOf = async (answer: Promise<Response> | Response) => new Uint8Array(await (await answer).arrayBuffer());
 const unbase64 = (text: string) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));

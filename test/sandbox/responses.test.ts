@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { advance, call, fault, frames, json, post, rowOf } from "./client.ts";
+import { advance, call, fault, frames, json, post, rowOf } from "../support/worker/sandbox-client.ts";
 
 const create = (extra: object = {}, headers: Record<string, string> = {}, key?: string) =>
   post("/v1/responses", { model: "llama-7b", input: "Hi", ...extra }, headers, key);

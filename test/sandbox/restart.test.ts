@@ -1,6 +1,6 @@
 import { abortAllDurableObjects } from "cloudflare:test";
 import { expect, test } from "vitest";
-import { advance, call, chat, executions, fault, json, post } from "./client.ts";
+import { advance, call, chat, executions, fault, json, post } from "../support/worker/sandbox-client.ts";
 
 test("the log, faults, clock, instances, responses and jobs survive a restart", async () => {
   await json(chat());

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { call, fault, json, post, rowOf } from "./client.ts";
+import { call, fault, json, post, rowOf } from "../support/worker/sandbox-client.ts";
 
 const embed = (input: unknown, extra: object = {}) =>
   post("/v1/embeddings", { model: "embed-small", input, ...extra }, { "x-request-id": "embed" });

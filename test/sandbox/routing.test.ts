@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { advance, call, calls, chat, json, post } from "./client.ts";
+import { advance, call, calls, chat, json, post } from "../support/worker/sandbox-client.ts";
 
 const serving = async (model: string, headers = {}) => (await chat({ model }, headers)).headers.get("x-service-region");
 const instance = (instance_id: number, us: boolean, eu: boolean, more = {}) =>

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "vitest";
 import { measureMs } from "../../sandbox/audio/measure.ts";
-import { advance, BASE, call, executions, fault, json, post, rowOf } from "./client.ts";
+import { advance, BASE, call, executions, fault, json, post, rowOf } from "../support/worker/sandbox-client.ts";
 
 const MODEL = "service-video-gen-2.0";
 const submit = (extra: object = {}, headers: Record<string, string> = {}, key?: string) =>

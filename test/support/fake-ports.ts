@@ -3,8 +3,7 @@
  * upstreams that answer by script, and a record of every word that was said to either.
  */
 import { createHmac } from "node:crypto";
-import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/body-room.ts";
-import { Health } from "../../src/core/health.ts";
+import { signedPart, tagOf } from "../../src/core/account/api-key.ts";
 import type {
   Admission,
   AdmitRequest,
@@ -14,7 +13,8 @@ import type {
   QueuedEnd,
   Release,
   Settlement,
-} from "../../src/core/hold.ts";
+} from "../../src/core/account/hold.ts";
+import type { Inquired, Inquiry } from "../../src/core/account/precheck.ts";
 import {
   type AccountId,
   type AccountNumber,
@@ -23,11 +23,11 @@ import {
   type KeyDigest,
   type KeyId,
 } from "../../src/core/ids.ts";
-import type { Inquired, Inquiry } from "../../src/core/inquiry.ts";
-import type { JobView, NewJob } from "../../src/core/jobs.ts";
-import { signedPart, tagOf } from "../../src/core/key.ts";
-import type { ModelRow } from "../../src/core/prices.ts";
-import { aliasKey, DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target } from "../../src/core/routes.ts";
+import type { ModelRow } from "../../src/core/pricing/prices.ts";
+import { aliasKey, DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target } from "../../src/core/routing/routes.ts";
+import { Health } from "../../src/core/routing/target-health.ts";
+import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/uploads/upload-limiter.ts";
+import type { JobView, NewJob } from "../../src/core/video/jobs.ts";
 import type { LogLine, Ports, UpstreamAnswer, UpstreamRequest } from "../../src/gateway/ports.ts";
 
 const PEPPER = "pepper-of-the-tests-0123456789abcdef";

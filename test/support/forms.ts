@@ -7,8 +7,8 @@ import fc from "fast-check";
 import * as z from "zod";
 import { form } from "../../src/core/endpoints/body.ts";
 import { joinPieces } from "../../src/core/endpoints/payload.ts";
-import { freshBoundary } from "../../src/core/multipart/form-writer.ts";
-import { parseForm } from "../../src/core/multipart.ts";
+import { freshBoundary } from "../../src/core/formats/multipart/form-writer.ts";
+import { parseForm } from "../../src/core/formats/multipart.ts";
 
 export const B = "----WebKitFormBoundary7MA4YWxkTrZu0gW";
 

@@ -23,7 +23,7 @@ export const KILL_POINTS = {
     line: "const answer = await ports.upstreams.send(",
     where: "before",
   },
-  "mid stream": { file: "gateway/relay.ts", line: "sound = await passage.take(value);", where: "after" },
+  "mid stream": { file: "gateway/stream/relay.ts", line: "sound = await passage.take(value);", where: "after" },
   "usage seen": {
     file: "gateway/serve.ts",
     line: "const { outcome, firstByteAtMs, passedBroken } = await stream.ended;",
@@ -31,14 +31,14 @@ export const KILL_POINTS = {
   },
   settled: { file: "gateway/settle.ts", line: "logEnded(admitted, { ...ending, reason: null", where: "before" },
   "outbox written": { file: "platform/account/shipping.ts", line: "await send({ account: taken", where: "before" },
-  "consumer wrote": { file: "platform/usage.ts", line: "for (const one of part) await finish(", where: "before" },
+  "consumer wrote": { file: "platform/queue/usage.ts", line: "for (const one of part) await finish(", where: "before" },
   "in an alarm": { file: "platform/account/shipping.ts", line: 'await attempt("prune"', where: "before" },
 } as const satisfies Record<string, Point>;
 export type PointName = keyof typeof KILL_POINTS;
 
 /** What was sent and not confirmed is sent again after two minutes; tests wait for a second. */
 const QUICKER = {
-  file: "platform/account/outbox.ts",
+  file: "platform/account/tables/outbox.ts",
   from: "RESEND_AFTER_MS = 120_000",
   to: "RESEND_AFTER_MS = 1_000",
 };

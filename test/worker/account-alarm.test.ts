@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
 import {
   breakStorage,
   call,
@@ -14,7 +14,7 @@ import {
   rows,
   type Stub,
   settlement,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {

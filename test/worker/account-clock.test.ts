@@ -13,7 +13,7 @@ import {
   rows,
   type Stub,
   settlement,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

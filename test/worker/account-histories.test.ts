@@ -6,8 +6,8 @@
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { BUDGET_DURATIONS, type Limits, NO_LIMITS } from "../../src/core/tenant.ts";
-import { AccountModel } from "./account-model.ts";
+import { BUDGET_DURATIONS, type Limits, NO_LIMITS } from "../../src/core/account/tenant.ts";
+import { AccountModel } from "../support/worker/account-model.ts";
 import {
   addKey,
   call,
@@ -26,7 +26,7 @@ import {
   type Stub,
   settlement,
   teamId,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {

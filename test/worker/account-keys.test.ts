@@ -1,6 +1,6 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type KeyFields, NO_LIMITS } from "../../src/core/tenant.ts";
+import { type KeyFields, NO_LIMITS } from "../../src/core/account/tenant.ts";
 import {
   addKey,
   call,
@@ -14,7 +14,7 @@ import {
   type Stub,
   settlement,
   teamId,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Limits } from "../../src/core/tenant.ts";
+import type { Limits } from "../../src/core/account/tenant.ts";
 import {
   addKey,
   call,
@@ -17,7 +17,7 @@ import {
   type Stub,
   settlement,
   teamId,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {

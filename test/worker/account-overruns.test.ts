@@ -1,6 +1,6 @@
 /** What calls come to beyond their holds: the operator bears it, and is told when it is much. */
 import { afterEach, expect, it, vi } from "vitest";
-import { fakeClock, newAccount, request, settlement } from "./account-support.ts";
+import { fakeClock, newAccount, request, settlement } from "../support/worker/account-support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();

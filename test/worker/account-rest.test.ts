@@ -13,7 +13,7 @@ import {
   rows,
   type Stub,
   settlement,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 const DAY = 86_400_000;
 let advance: (byMs: number) => void;

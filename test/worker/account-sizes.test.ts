@@ -1,8 +1,17 @@
 /** Accounts with a great many rows, or very large ones: lists come in pages, and long reads let calls pass. */
 import { evictDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { NO_LIMITS } from "../../src/core/tenant.ts";
-import { addKey, credit, expectSound, newAccount, request, rows, settlement, teamId } from "./account-support.ts";
+import { NO_LIMITS } from "../../src/core/account/tenant.ts";
+import {
+  addKey,
+  credit,
+  expectSound,
+  newAccount,
+  request,
+  rows,
+  settlement,
+  teamId,
+} from "../support/worker/account-support.ts";
 
 beforeEach(() => {
   vi.useRealTimers();

@@ -1,8 +1,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { NO_LIMITS } from "../../src/core/account/tenant.ts";
 import { type AccountId, asId } from "../../src/core/ids.ts";
-import { MAX_NANO_USD } from "../../src/core/money.ts";
-import { NO_LIMITS } from "../../src/core/tenant.ts";
+import { MAX_NANO_USD } from "../../src/core/pricing/money.ts";
 import { LEDGER_SCENARIOS, type LedgerDriver, runLedgerScenario } from "../support/ledger-scenarios.ts";
 import {
   breakStorage,
@@ -24,7 +24,7 @@ import {
   rows,
   type Stub,
   settlement,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {

@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { call, refusal, send, settled } from "./operator.ts";
+import { call, refusal, send, settled } from "../support/worker/operator.ts";
 
 afterAll(settled);
 

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { accountObject } from "../../src/platform/accounts.ts";
-import { enterAccount } from "../../src/platform/books/accounts.ts";
-import { call, done, type Json, refusal, settled } from "./operator.ts";
+import { accountObject } from "../../src/platform/account/stub.ts";
+import { enterAccount } from "../../src/platform/d1/accounts.ts";
+import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
 afterAll(settled);
 

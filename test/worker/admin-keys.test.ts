@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { shapeKey } from "../../src/core/account/api-key.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts";
-import { shapeKey } from "../../src/core/key.ts";
-import { accountObject } from "../../src/platform/accounts.ts";
+import { accountObject } from "../../src/platform/account/stub.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { call, done, type Json, refusal, settled } from "./operator.ts";
+import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
 afterAll(settled);
 

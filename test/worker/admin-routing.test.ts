@@ -1,9 +1,9 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { newEdgeState, openDirectory } from "../../src/platform/directory.ts";
+import { newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { call, done, type Json, refusal, settled } from "./operator.ts";
+import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
 afterAll(settled);
 

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts";
-import { accountObject } from "../../src/platform/accounts.ts";
+import { accountObject } from "../../src/platform/account/stub.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { call as callId, row as priced, settlement } from "./account-support.ts";
-import { call, done, type Json, refusal, settled } from "./operator.ts";
-import { as, keyOf } from "./tenant.ts";
-import { deliver, event, message, START } from "./usage-support.ts";
+import { call as callId, row as priced, settlement } from "../support/worker/account-support.ts";
+import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
+import { as, keyOf } from "../support/worker/tenant.ts";
+import { deliver, event, message, START } from "../support/worker/usage-support.ts";
 
 afterAll(settled);
 

@@ -2,9 +2,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { capsOf } from "../../src/platform/account/settings.ts";
-import { rows } from "./account-support.ts";
-import { call, done, refusal, settled } from "./operator.ts";
-import { as } from "./tenant.ts";
+import { rows } from "../support/worker/account-support.ts";
+import { call, done, refusal, settled } from "../support/worker/operator.ts";
+import { as } from "../support/worker/tenant.ts";
 
 afterAll(settled);
 

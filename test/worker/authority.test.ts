@@ -5,9 +5,9 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";
-import { FIXTURES } from "../core/fixtures.ts";
-import { done, type Json, settled } from "./operator.ts";
-import { ask, keyOf } from "./tenant.ts";
+import { FIXTURES } from "../support/fixtures.ts";
+import { done, type Json, settled } from "../support/worker/operator.ts";
+import { ask, keyOf } from "../support/worker/tenant.ts";
 
 const app = createApp();
 

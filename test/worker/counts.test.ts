@@ -8,14 +8,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { createApp } from "../../src/app.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts";
 import worker from "../../src/index.ts";
-import { accountObject } from "../../src/platform/accounts.ts";
-import { newEdgeState, openDirectory } from "../../src/platform/directory.ts";
+import { accountObject } from "../../src/platform/account/stub.ts";
+import { newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
 import { openPorts } from "../../src/platform/ports.ts";
+import { consumeUsage } from "../../src/platform/queue/usage.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { consumeUsage } from "../../src/platform/usage.ts";
-import { fakeClock } from "./account-support.ts";
-import { Counter, type Counts, type Worker } from "./counting.ts";
-import { done, settled } from "./operator.ts";
+import { fakeClock } from "../support/worker/account-support.ts";
+import { Counter, type Counts, type Worker } from "../support/worker/counting.ts";
+import { done, settled } from "../support/worker/operator.ts";
 
 /** What is not named is none. */
 const CEILING = {

@@ -2,13 +2,13 @@ import { createExecutionContext, reset, waitOnExecutionContext } from "cloudflar
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type AccountId, type AccountNumber, asId, type KeyDigest, type KeyId } from "../../src/core/ids.ts";
-import { DEFAULT_TIMEOUTS } from "../../src/core/routes.ts";
+import { DEFAULT_TIMEOUTS } from "../../src/core/routing/routes.ts";
 import type { LogLine } from "../../src/gateway/ports.ts";
-import { putAlias } from "../../src/platform/books/aliases.ts";
-import { putModel } from "../../src/platform/books/models.ts";
-import { putUpstream } from "../../src/platform/books/upstreams.ts";
-import { type DirectoryParts, newEdgeState, openDirectory } from "../../src/platform/directory.ts";
-import { republish } from "../../src/platform/routing-cache.ts";
+import { putAlias } from "../../src/platform/d1/aliases.ts";
+import { putModel } from "../../src/platform/d1/models.ts";
+import { putUpstream } from "../../src/platform/d1/upstreams.ts";
+import { type DirectoryParts, newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
+import { republish } from "../../src/platform/edge/routing-cache.ts";
 
 const NUMBER = asId<AccountNumber>(7);
 const DIGEST = asId<KeyDigest>("d".repeat(64));

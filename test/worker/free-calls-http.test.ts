@@ -1,7 +1,7 @@
 /** The limit on calls that cost nothing, as a tenant meets it. */
 import { afterAll, expect, it, vi } from "vitest";
-import { done, settled } from "./operator.ts";
-import { as, ask, keyOf } from "./tenant.ts";
+import { done, settled } from "../support/worker/operator.ts";
+import { as, ask, keyOf } from "../support/worker/tenant.ts";
 
 afterAll(async () => {
   vi.restoreAllMocks();

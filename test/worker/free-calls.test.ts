@@ -4,8 +4,8 @@
  */
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Inquiry } from "../../src/core/inquiry.ts";
-import { SUBMISSIONS } from "../../src/core/jobs.ts";
+import type { Inquiry } from "../../src/core/account/precheck.ts";
+import { SUBMISSIONS } from "../../src/core/video/jobs.ts";
 import {
   addKey,
   call,
@@ -19,8 +19,8 @@ import {
   type Stub,
   settlement,
   teamId,
-} from "./account-support.ts";
-import { completed, fakeUpstream, newJob, submission, submit, VIDEO_ROW } from "./video-support.ts";
+} from "../support/worker/account-support.ts";
+import { completed, fakeUpstream, newJob, submission, submit, VIDEO_ROW } from "../support/worker/video-support.ts";
 
 let advance: (byMs: number) => void;
 beforeAll(() => {

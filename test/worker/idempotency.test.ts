@@ -1,7 +1,7 @@
 /** Idempotency keys in the account object: a call that makes something is admitted once per key. */
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Admission } from "../../src/core/hold.ts";
+import type { Admission } from "../../src/core/account/hold.ts";
 import type { NewOwned } from "../../src/core/owned.ts";
 import {
   addKey,
@@ -16,7 +16,7 @@ import {
   rows,
   type Stub,
   settlement,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 
 const KEY = { keyHmac: "a1", bodyHmac: "b1" };
 const keyed = (id: string, some: Partial<Parameters<typeof request>[2]> = {}) =>

@@ -4,10 +4,10 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import worker from "../../src/index.ts";
-import { fakeClock } from "./account-support.ts";
-import { Counter, type Counts, type Worker } from "./counting.ts";
-import { done, type Json, settled } from "./operator.ts";
-import { keyOf } from "./tenant.ts";
+import { fakeClock } from "../support/worker/account-support.ts";
+import { Counter, type Counts, type Worker } from "../support/worker/counting.ts";
+import { done, type Json, settled } from "../support/worker/operator.ts";
+import { keyOf } from "../support/worker/tenant.ts";
 
 let tick: (byMs: number) => void;
 let caller: Json;

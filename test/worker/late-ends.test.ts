@@ -2,10 +2,10 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
-import { sumDays } from "../../src/platform/books/usage-days.ts";
-import { sumHours } from "../../src/platform/books/usage-hours.ts";
-import { reportUsage } from "../../src/platform/books/usage-report.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
+import { sumDays } from "../../src/platform/d1/usage-days.ts";
+import { sumHours } from "../../src/platform/d1/usage-hours.ts";
+import { reportUsage } from "../../src/platform/d1/usage-report.ts";
 import {
   call,
   expectSound,
@@ -22,8 +22,8 @@ import {
   type Stub,
   settlement,
   teamId,
-} from "./account-support.ts";
-import { deliver, emptyUsage } from "./usage-support.ts";
+} from "../support/worker/account-support.ts";
+import { deliver, emptyUsage } from "../support/worker/usage-support.ts";
 
 const MINUTE = 60_000;
 const limitsOf = (maxBudgetNanoUsd: number) => limits({ maxBudgetNanoUsd, budgetDuration: "total" });

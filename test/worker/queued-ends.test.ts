@@ -1,10 +1,17 @@
 /** Ends of calls that come by the queue: the account object is told, however often they are delivered. */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { QueuedEnd } from "../../src/core/hold.ts";
+import type { QueuedEnd } from "../../src/core/account/hold.ts";
 import { asId } from "../../src/core/ids.ts";
-import { consumeUsage } from "../../src/platform/usage.ts";
-import { expectSound, fakeClock, newAccount, releaseOf, request, settlement } from "./account-support.ts";
-import { deliver, event, message } from "./usage-support.ts";
+import { consumeUsage } from "../../src/platform/queue/usage.ts";
+import {
+  expectSound,
+  fakeClock,
+  newAccount,
+  releaseOf,
+  request,
+  settlement,
+} from "../support/worker/account-support.ts";
+import { deliver, event, message } from "../support/worker/usage-support.ts";
 
 const HOUR = 3_600_000;
 let advance: (byMs: number) => void;

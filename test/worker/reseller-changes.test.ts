@@ -1,8 +1,8 @@
 /** What a reseller changes: several at once, accounts by the hundred, accounts that end, and teams by other hands. */
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { call, done, type Json, refusal, send, settled } from "./operator.ts";
-import { as, keyOf } from "./tenant.ts";
+import { call, done, type Json, refusal, send, settled } from "../support/worker/operator.ts";
+import { as, keyOf } from "../support/worker/tenant.ts";
 
 afterAll(settled);
 

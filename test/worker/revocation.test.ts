@@ -6,12 +6,12 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
-import { newEdgeState, openDirectory } from "../../src/platform/directory.ts";
+import { newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
 import { log } from "../../src/platform/log.ts";
 import { openPorts } from "../../src/platform/ports.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { done, type Json, settled } from "./operator.ts";
-import { as, keyOf } from "./tenant.ts";
+import { done, type Json, settled } from "../support/worker/operator.ts";
+import { as, keyOf } from "../support/worker/tenant.ts";
 
 const app = createApp();
 

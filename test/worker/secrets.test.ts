@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { shapeKey, tagOf } from "../../src/core/account/api-key.ts";
 import { type AccountNumber, asId } from "../../src/core/ids.ts";
-import { shapeKey, tagOf } from "../../src/core/key.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
 
 const secrets = async (values: object = env) => {

@@ -1,12 +1,12 @@
 /** What is known of a request whose connection was lost: nothing listens on the port that these are sent to. */
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
-import { Health } from "../../src/core/health.ts";
 import { asId, type CallId } from "../../src/core/ids.ts";
-import { DEFAULT_TIMEOUTS, EMPTY_SNAPSHOT, type RoutingSnapshot } from "../../src/core/routes.ts";
+import { DEFAULT_TIMEOUTS, EMPTY_SNAPSHOT, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
+import { Health } from "../../src/core/routing/target-health.ts";
 import type { UpstreamRequest } from "../../src/gateway/ports.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { upstreamsWith } from "../../src/platform/upstream.ts";
+import { upstreamsWith } from "../../src/platform/upstream/client.ts";
 
 const CLOSED = "http://127.0.0.1:1";
 const encode = (text: string) => new TextEncoder().encode(text);

@@ -1,11 +1,11 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
 import { type AccountNumber, asId, type CallId } from "../../src/core/ids.ts";
-import { fakeClock, fakeQueue, newAccount, request, rows, settlement } from "./account-support.ts";
-import { settled } from "./operator.ts";
-import { count, deliver, emptyUsage, event, message, report, START } from "./usage-support.ts";
+import { fakeClock, fakeQueue, newAccount, request, rows, settlement } from "../support/worker/account-support.ts";
+import { settled } from "../support/worker/operator.ts";
+import { count, deliver, emptyUsage, event, message, report, START } from "../support/worker/usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {

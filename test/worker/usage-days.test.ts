@@ -2,13 +2,13 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
 import { asId } from "../../src/core/ids.ts";
-import { sumDays } from "../../src/platform/books/usage-days.ts";
-import { deleteOldUsage, GRACE_MS, sumHours } from "../../src/platform/books/usage-hours.ts";
-import { runScheduled } from "../../src/platform/usage.ts";
-import { settled } from "./operator.ts";
-import { count, DAY, deliver, event, HOUR, message, report, START } from "./usage-support.ts";
+import { sumDays } from "../../src/platform/d1/usage-days.ts";
+import { deleteOldUsage, GRACE_MS, sumHours } from "../../src/platform/d1/usage-hours.ts";
+import { runScheduled } from "../../src/platform/queue/usage.ts";
+import { settled } from "../support/worker/operator.ts";
+import { count, DAY, deliver, event, HOUR, message, report, START } from "../support/worker/usage-support.ts";
 
 const TABLES = ["usage_events", "usage_hours", "usage_days", "usage_late_hours"];
 const RESET = "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0";

@@ -1,11 +1,21 @@
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
 import { asId } from "../../src/core/ids.ts";
-import { deleteOldUsage, GRACE_MS, sumHours } from "../../src/platform/books/usage-hours.ts";
-import { runScheduled } from "../../src/platform/usage.ts";
-import { call, refusal, settled } from "./operator.ts";
-import { count, DAY, deliver, emptyUsage, event, HOUR, message, report, START } from "./usage-support.ts";
+import { deleteOldUsage, GRACE_MS, sumHours } from "../../src/platform/d1/usage-hours.ts";
+import { runScheduled } from "../../src/platform/queue/usage.ts";
+import { call, refusal, settled } from "../support/worker/operator.ts";
+import {
+  count,
+  DAY,
+  deliver,
+  emptyUsage,
+  event,
+  HOUR,
+  message,
+  report,
+  START,
+} from "../support/worker/usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {

@@ -2,9 +2,18 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { asId, type CallId } from "../../src/core/ids.ts";
-import { credit, fakeClock, fakeQueue, newAccount, releaseOf, request, row, settlement } from "./account-support.ts";
-import { call, refusal, settled } from "./operator.ts";
-import { DAY, deliver, emptyUsage, event, HOUR, message, report, START } from "./usage-support.ts";
+import {
+  credit,
+  fakeClock,
+  fakeQueue,
+  newAccount,
+  releaseOf,
+  request,
+  row,
+  settlement,
+} from "../support/worker/account-support.ts";
+import { call, refusal, settled } from "../support/worker/operator.ts";
+import { DAY, deliver, emptyUsage, event, HOUR, message, report, START } from "../support/worker/usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {

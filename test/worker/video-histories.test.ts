@@ -5,8 +5,17 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
-import { call, digestOf, expectSound, fakeClock, fakeQueue, newAccount, rows, type Stub } from "./account-support.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
+import {
+  call,
+  digestOf,
+  expectSound,
+  fakeClock,
+  fakeQueue,
+  newAccount,
+  rows,
+  type Stub,
+} from "../support/worker/account-support.ts";
 import {
   completed,
   type FakeUpstream,
@@ -16,7 +25,7 @@ import {
   running,
   submission,
   VIDEO_ROW,
-} from "./video-support.ts";
+} from "../support/worker/video-support.ts";
 
 const DEADLINE = 7_200_000;
 const ALARM_EVERY_MS = 200_000;

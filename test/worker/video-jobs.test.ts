@@ -1,8 +1,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { UsageEvent } from "../../src/core/hold.ts";
-import type { Inquiry } from "../../src/core/inquiry.ts";
-import type { JobView } from "../../src/core/jobs.ts";
+import type { UsageEvent } from "../../src/core/account/hold.ts";
+import type { Inquiry } from "../../src/core/account/precheck.ts";
+import type { JobView } from "../../src/core/video/jobs.ts";
 import {
   addKey,
   call,
@@ -16,7 +16,7 @@ import {
   releaseOf,
   rows,
   type Stub,
-} from "./account-support.ts";
+} from "../support/worker/account-support.ts";
 import {
   completed,
   type FakeUpstream,
@@ -27,7 +27,7 @@ import {
   submission,
   submit,
   VIDEO_ROW,
-} from "./video-support.ts";
+} from "../support/worker/video-support.ts";
 
 const MINUTE = 60_000;
 const DEADLINE = 7_200_000;

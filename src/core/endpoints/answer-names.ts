@@ -4,9 +4,9 @@
  *
  * Wide enough for what SDKs and their users read; what stands inside `choices`, `output` or `data` passes as it is.
  */
-import { AnswerFilter, concat, type MemberRules, type Rewrite } from "../answer-filter.ts";
-import { asObject } from "../meters/answer-fields.ts";
-import { isCount } from "../usage.ts";
+import { AnswerFilter, concat, type MemberRules, type Rewrite } from "../formats/answer-filter.ts";
+import { asObject } from "../formats/json-fields.ts";
+import { isCount } from "../pricing/usage.ts";
 
 const names = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 

@@ -2,12 +2,18 @@
  * Kinds of request bodies, as values for the table: how a body is judged, and what of it goes upstream.
  */
 import type * as z from "zod";
-import { type FormBoundary, isPlainName, type PlainPart, plainFileName, plainType } from "../multipart/form-writer.ts";
-import { type FormPart, textOf } from "../multipart.ts";
+import { encodeJson } from "../formats/encode-json.ts";
+import {
+  type FormBoundary,
+  isPlainName,
+  type PlainPart,
+  plainFileName,
+  plainType,
+} from "../formats/multipart/form-writer.ts";
+import { type FormPart, textOf } from "../formats/multipart.ts";
 import type { Refusal } from "../refusal.ts";
-import { OTHER_DATA } from "./callers-data.ts";
-import { encodeJson } from "./encode-json.ts";
-import { type FieldRules, Inspector } from "./inspect.ts";
+import { OTHER_DATA } from "./inspection/callers-data.ts";
+import { type FieldRules, Inspector } from "./inspection/inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
 
 /** A body that was read within its limit, by its kind. */

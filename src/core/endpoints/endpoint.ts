@@ -5,15 +5,15 @@
  * plain `Call`, so nothing after it knows which endpoint it serves. Adding an endpoint is adding an entry.
  */
 import type * as z from "zod";
-import type { MemberRules } from "../answer-filter.ts";
-import type { RetryClass } from "../failure.ts";
-import type { Bound } from "../hold.ts";
+import type { Bound } from "../account/hold.ts";
+import type { MemberRules } from "../formats/answer-filter.ts";
 import type { AnswerReader, Measured, MeasuredBody, Meter, Sent } from "../meters/meter.ts";
 import { NO_PARTS, type Parts } from "../meters/parts.ts";
 import { boundless } from "../meters/tokens.ts";
 import type { OwnedRef } from "../owned.ts";
-import type { ModelKind, ModelRow } from "../prices.ts";
+import type { ModelKind, ModelRow } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
+import type { RetryClass } from "../routing/failure.ts";
 import type { VideoUnit } from "../video/rates.ts";
 import { answerRules } from "./answer-names.ts";
 import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";

@@ -3,6 +3,8 @@
  * target's model, the cap that was admitted, pseudonyms) is set for each try, so that a megabyte of prompt or upload is
  * not written again for each target.
  */
+
+import { encodeJson } from "../formats/encode-json.ts";
 import {
   type FormBoundary,
   formType,
@@ -10,8 +12,7 @@ import {
   type PlainName,
   type PlainPart,
   writeForm,
-} from "../multipart/form-writer.ts";
-import { encodeJson } from "./encode-json.ts";
+} from "../formats/multipart/form-writer.ts";
 
 /** Fields set for a try; they stand in no other place of the body. */
 export type SetFields = Readonly<Record<string, string | number>>;

@@ -1,7 +1,7 @@
 /**
  * What a create answered, made again from what its id still says (design section 5, `Idempotency-Key`).
  */
-import { asObject } from "../meters/answer-fields.ts";
+import { asObject } from "../formats/json-fields.ts";
 import type { Owned } from "../owned.ts";
 
 /** The acknowledgement of a video job, as the contract has it: what it says is known without asking anybody. */

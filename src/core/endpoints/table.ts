@@ -1,15 +1,16 @@
 /** The contract as data: every endpoint that is forwarded, one entry each. */
-import { chatCompletions } from "./chat.ts";
-import { customInstances } from "./custom.ts";
-import { embeddings } from "./embeddings.ts";
+
 import type { Endpoint } from "./endpoint.ts";
-import { imageEdits, imageGenerations } from "./images.ts";
-import { rerank } from "./rerank.ts";
-import { cancelResponse, createResponse, getResponse } from "./responses.ts";
-import { speech } from "./speech.ts";
-import { transcription } from "./transcription.ts";
-import { videoGenerations, videoJob, videoPrices, videoQuote } from "./video.ts";
-import { textLocalEdit, voiceClone } from "./voice.ts";
+import { chatCompletions } from "./inference/chat.ts";
+import { customInstances } from "./inference/custom.ts";
+import { embeddings } from "./inference/embeddings.ts";
+import { imageEdits, imageGenerations } from "./inference/images.ts";
+import { rerank } from "./inference/rerank.ts";
+import { cancelResponse, createResponse, getResponse } from "./inference/responses.ts";
+import { speech } from "./inference/speech.ts";
+import { transcription } from "./inference/transcription.ts";
+import { videoGenerations, videoJob, videoPrices, videoQuote } from "./inference/video.ts";
+import { textLocalEdit, voiceClone } from "./inference/voice.ts";
 
 export const ENDPOINTS: readonly Endpoint[] = [
   chatCompletions,

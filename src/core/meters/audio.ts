@@ -5,9 +5,9 @@
  * before admission; bound and charge are the same.
  */
 
-import type { Reading } from "../usage.ts";
-import { asObject } from "./answer-fields.ts";
-import { AudioMeasure } from "./audio-measure.ts";
+import { AudioMeasure } from "../formats/audio/measure.ts";
+import { asObject } from "../formats/json-fields.ts";
+import type { Reading } from "../pricing/usage.ts";
 import type { AnswerReader, BytesReader, JsonReader, Meter } from "./meter.ts";
 
 /** The longest that a text can take (design section 4), ms. */

@@ -1,6 +1,7 @@
 /** Meters of endpoints whose price is known before the answer: so many images, one request. */
-import type { Unit } from "../usage.ts";
-import { asObject } from "./answer-fields.ts";
+
+import { asObject } from "../formats/json-fields.ts";
+import type { Unit } from "../pricing/usage.ts";
 import type { AnswerReader, Meter } from "./meter.ts";
 
 /** One image for each entry of `data`; never more than were asked for. */

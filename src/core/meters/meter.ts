@@ -2,10 +2,11 @@
  * A meter holds the two sides of metering together so that they cannot drift apart: the true upper bound of what a call
  * can use, and the reading of what it did use. Pure: fed with values and bytes, it says what to charge.
  */
-import type { Skimmed } from "../answer-filter.ts";
-import type { Bound } from "../hold.ts";
-import type { ModelRow } from "../prices.ts";
-import type { Reading } from "../usage.ts";
+
+import type { Bound } from "../account/hold.ts";
+import type { Skimmed } from "../formats/answer-filter.ts";
+import type { ModelRow } from "../pricing/prices.ts";
+import type { Reading } from "../pricing/usage.ts";
 import type { Estimate } from "../video/quote.ts";
 import type { Parts } from "./parts.ts";
 

@@ -3,10 +3,10 @@
  * part that is not text; output by the cap. Reading: the upstream's usage figures, or our own count where they are
  * missing or absurd.
  */
-import { type Bound, continuing } from "../hold.ts";
-import type { ModelRow } from "../prices.ts";
+import { type Bound, continuing } from "../account/hold.ts";
+import type { ModelRow } from "../pricing/prices.ts";
+import { isCount, type Reading, type Usage } from "../pricing/usage.ts";
 import type { Refusal } from "../refusal.ts";
-import { isCount, type Reading, type Usage } from "../usage.ts";
 import type { MeasuredBody, Sent } from "./meter.ts";
 import type { Parts } from "./parts.ts";
 

@@ -1,5 +1,5 @@
 /** UTF-8 bytes of what a model wrote: text, reasoning, refusals, tool calls, transcripts, items of any type. */
-import { asObject } from "./answer-fields.ts";
+import { asObject } from "../formats/json-fields.ts";
 import { utf8Bytes } from "./tokens.ts";
 
 /** Fields beside what was written: names of things, and media that is not made of text tokens. */

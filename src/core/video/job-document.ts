@@ -5,9 +5,9 @@
  * scrubbed, a code of the contract. Fields beyond it pass where they are plain values and speak of no money or account:
  * the contract does not name the field that carries the aspect ratio.
  */
-import { asObject } from "../meters/answer-fields.ts";
-import { toUsd } from "../money.ts";
-import { isCount } from "../usage.ts";
+import { asObject } from "../formats/json-fields.ts";
+import { toUsd } from "../pricing/money.ts";
+import { isCount } from "../pricing/usage.ts";
 import { isRetryable, isVideoCode } from "./codes.ts";
 import { MOST_VIDEO_TOKENS } from "./quote.ts";
 import { tierOf, type VideoUnit } from "./rates.ts";

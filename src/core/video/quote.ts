@@ -2,11 +2,11 @@
  * Quotes (contract, "Quote"): the upstream's word counts for tokens only. What they cost the tenant is said in the
  * tenant's own prices; the upstream's amounts and its note are not shown.
  */
-import { asObject } from "../meters/answer-fields.ts";
+import { asObject } from "../formats/json-fields.ts";
 import type { JsonReader } from "../meters/meter.ts";
-import { toUsd } from "../money.ts";
-import { costOf, type UnitPrices } from "../prices.ts";
-import { isCount } from "../usage.ts";
+import { toUsd } from "../pricing/money.ts";
+import { costOf, type UnitPrices } from "../pricing/prices.ts";
+import { isCount } from "../pricing/usage.ts";
 import { tierOf, type VideoUnit } from "./rates.ts";
 
 /** What a job may come to, in tokens; the upper end is what is held. */

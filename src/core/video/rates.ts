@@ -2,8 +2,8 @@
  * The six rates of a video model (contract, "Video pricing"): by resolution band, and whether a reference video was given.
  * Each is a unit of the price book, priced per million tokens.
  */
-import { toUsd } from "../money.ts";
-import type { ModelRow, UnitPrices } from "../prices.ts";
+import { toUsd } from "../pricing/money.ts";
+import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import { hasReferenceVideo, type Resolution, resolutionOf, type VideoRequest } from "./request.ts";
 
 /** Resolutions that share a rate. */

@@ -4,7 +4,7 @@
  */
 import * as z from "zod";
 import { list } from "../endpoints/list.ts";
-import { urlFault } from "../public-url.ts";
+import { urlFault } from "../formats/public-url.ts";
 
 export const IMAGE_ROLES = ["first_frame", "last_frame", "reference_image"] as const;
 export type ImageRole = (typeof IMAGE_ROLES)[number];

@@ -2,20 +2,20 @@
  * Admission: who calls, may they, and if so a hold. Reads the facts, asks the core, writes the hold; all in the caller's
  * transaction, so what was judged is what is there.
  */
-import { decideAdmission } from "../../core/admission.ts";
-import type { FreeReach } from "../../core/free-calls.ts";
-import { type Admission, type AdmitRequest, continuing, type Hold, type Permission } from "../../core/hold.ts";
-import { earlierRefusal } from "../../core/idempotency.ts";
+import { decideAdmission } from "../../core/account/admission.ts";
+import type { FreeReach } from "../../core/account/free-calls.ts";
+import { type Admission, type AdmitRequest, continuing, type Hold, type Permission } from "../../core/account/hold.ts";
+import { earlierRefusal } from "../../core/account/idempotency.ts";
+import { ratesOf } from "../../core/account/limits.ts";
 import type { KeyDigest } from "../../core/ids.ts";
-import { submissionRefusal } from "../../core/jobs.ts";
-import { ratesOf } from "../../core/limits.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
-import { tenantPrices } from "../../core/prices.ts";
+import { tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { allowsModel } from "../../core/routes.ts";
-import type { Books, LiveCaller } from "./books.ts";
+import { allowsModel } from "../../core/routing/routes.ts";
+import { submissionRefusal } from "../../core/video/jobs.ts";
 import { expireDue } from "./expiry.ts";
-import type { HoldRow, HoldTimes, NewHold } from "./holds.ts";
+import type { Books, LiveCaller } from "./state.ts";
+import type { HoldRow, HoldTimes, NewHold } from "./tables/holds.ts";
 
 export function admit(books: Books, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission {
   expireDue(books, nowMs);

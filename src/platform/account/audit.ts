@@ -6,16 +6,16 @@
  * carried on to those that came; what is claimed of a single row holds after every transaction, so each may be looked
  * at in its own. The last slice takes what has come meanwhile and compares the sums with what is kept in memory.
  */
-import { MINUTE, TrailingCount } from "../../core/limits.ts";
-import type { Audit } from "../../core/tenant.ts";
+import { MINUTE, TrailingCount } from "../../core/account/limits.ts";
+import type { Audit } from "../../core/account/tenant.ts";
 import { EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
-import type { Books } from "./books.ts";
 import { expireDue } from "./expiry.ts";
-import type { OperatorTotals } from "./operator-book.ts";
 import { ENTRIES_PER_SLICE, letOthersIn, ROWS_PER_SLICE } from "./slices.ts";
+import type { Books } from "./state.ts";
 import type { Store } from "./store.ts";
-import type { Subject } from "./subjects.ts";
-import { subjectsOf } from "./subjects.ts";
+import type { Subject } from "./tables/limit-scopes.ts";
+import { subjectsOf } from "./tables/limit-scopes.ts";
+import type { OperatorTotals } from "./tables/operator-losses.ts";
 
 /** Times that the operator's book is summed anew where it changed meanwhile; then in one go. */
 const TRIES = 3;

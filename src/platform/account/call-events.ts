@@ -1,8 +1,8 @@
 /** Usage events as the account object makes them. */
-import type { UsageEvent } from "../../core/hold.ts";
+import type { UsageEvent } from "../../core/account/hold.ts";
 import { asId, type CallId } from "../../core/ids.ts";
-import type { Books } from "./books.ts";
-import type { HoldRow } from "./holds.ts";
+import type { Books } from "./state.ts";
+import type { HoldRow } from "./tables/holds.ts";
 
 /** The id of the second event of a call that ended after its hold had expired. */
 export const lateEventId = (callId: CallId): CallId => asId<CallId>(`${callId}.late`);

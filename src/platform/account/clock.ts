@@ -4,11 +4,12 @@
  *
  * The ledger is not touched: its entries keep the time that they were made at, and count in that time's budget window.
  */
-import { DEADLINE_SLACK_MS } from "../../core/jobs.ts";
-import { DAY } from "../../core/limits.ts";
-import { HOLD_KEPT_MS } from "./holds.ts";
+
+import { DAY } from "../../core/account/limits.ts";
+import { DEADLINE_SLACK_MS } from "../../core/video/jobs.ts";
 import type { Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
+import { HOLD_KEPT_MS } from "./tables/holds.ts";
 
 /** Call it in a transaction, and read the books anew after it. */
 export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void {

@@ -1,7 +1,7 @@
 /** Credits by the operator: each reference counts once, and none takes away what open holds need. */
-import { mayCredit } from "../../core/ledger.ts";
-import type { Credit, CreditOutcome } from "../../core/tenant.ts";
-import type { Books } from "./books.ts";
+import { mayCredit } from "../../core/account/ledger.ts";
+import type { Credit, CreditOutcome } from "../../core/account/tenant.ts";
+import type { Books } from "./state.ts";
 
 export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditOutcome {
   const known = books.ledger.byReference(credit.reference);

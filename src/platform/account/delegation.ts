@@ -9,12 +9,12 @@ import {
   rolesAbove,
   sees,
   type TeamTarget,
-} from "../../core/delegation.ts";
+} from "../../core/account/permissions.ts";
+import type { Key, Team, TooMany } from "../../core/account/tenant.ts";
 import type { KeyDigest } from "../../core/ids.ts";
-import type { Key, Team, TooMany } from "../../core/tenant.ts";
 import { authenticate } from "./admission.ts";
-import type { Books } from "./books.ts";
 import type { Caps } from "./settings.ts";
+import type { Books } from "./state.ts";
 
 export function delegate(
   books: Books,

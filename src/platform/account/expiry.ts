@@ -2,12 +2,12 @@
  * The end of holds that nobody ended. The tenant is charged what the last renewal reported, nothing where none did; the
  * rest of what was held is the most that the operator may have lost.
  */
-import type { ServedBy } from "../../core/hold.ts";
-import { splitCharge } from "../../core/ledger.ts";
-import { costOf } from "../../core/prices.ts";
-import type { Books } from "./books.ts";
+import type { ServedBy } from "../../core/account/hold.ts";
+import { splitCharge } from "../../core/account/ledger.ts";
+import { costOf } from "../../core/pricing/prices.ts";
 import { durationMs, eventOf } from "./call-events.ts";
-import type { HoldRow } from "./holds.ts";
+import type { Books } from "./state.ts";
+import type { HoldRow } from "./tables/holds.ts";
 
 /** Due holds ended in one go. */
 const EXPIRE_AT_ONCE = 500;

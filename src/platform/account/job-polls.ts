@@ -5,6 +5,9 @@
  * Nothing is held over a poll: the transaction that takes its answer up reads the job anew, so a poll that is cut off by
  * a restart, or answered twice, changes nothing.
  */
+
+import type { Refusal } from "../../core/refusal.ts";
+import { showJob } from "../../core/video/job-document.ts";
 import {
   type Job,
   type JobAnswer,
@@ -12,9 +15,7 @@ import {
   nextPollMs,
   POLL_SHARED_MS,
   VIEW_PATIENCE_MS,
-} from "../../core/jobs.ts";
-import type { Refusal } from "../../core/refusal.ts";
-import { showJob } from "../../core/video/job-document.ts";
+} from "../../core/video/jobs.ts";
 import { log } from "../log.ts";
 import { type Concluded, concludeJob, NO_SUCH_JOB } from "./job-rules.ts";
 import type { Store } from "./store.ts";

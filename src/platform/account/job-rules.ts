@@ -1,11 +1,13 @@
 /**
  * What happens to a job in the account's books: it begins with the acknowledgement of its submission, and ends by the
  * first answer of a poll that says so. All in the caller's transaction; said twice, the first word counts. The rules of
- * when and how are core/jobs.ts.
+ * when and how are core/video/jobs.ts.
  */
 
-import type { FreeReach } from "../../core/free-calls.ts";
+import type { FreeReach } from "../../core/account/free-calls.ts";
 import type { KeyDigest } from "../../core/ids.ts";
+import { costOf } from "../../core/pricing/prices.ts";
+import type { Refusal } from "../../core/refusal.ts";
 import {
   DEADLINE_SLACK_MS,
   JOB_KEPT_MS,
@@ -14,13 +16,11 @@ import {
   type NewJob,
   nextPollMs,
   stepAfter,
-} from "../../core/jobs.ts";
-import { costOf } from "../../core/prices.ts";
-import type { Refusal } from "../../core/refusal.ts";
+} from "../../core/video/jobs.ts";
 import { authenticate, forbid } from "./admission.ts";
-import type { Books } from "./books.ts";
-import { release, settle } from "./endings.ts";
 import { expire } from "./expiry.ts";
+import { release, settle } from "./hold-lifecycle.ts";
+import type { Books } from "./state.ts";
 
 /** The status that the tenant's submission got: what its one usage event says. */
 const ACCEPTED = 202;

@@ -2,14 +2,14 @@
  * An end that comes after its hold has expired: it corrects, once, what the expiry charged and lost. It leaves a second
  * entry and a second event, with the differences to the first ones. Later words get what was recorded.
  */
-import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/hold.ts";
-import { lateCharge } from "../../core/ledger.ts";
-import { MAX_NANO_USD } from "../../core/money.ts";
-import { costOf } from "../../core/prices.ts";
-import { countedTokens, usageDifference } from "../../core/usage.ts";
-import type { Books } from "./books.ts";
+import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/account/hold.ts";
+import { lateCharge } from "../../core/account/ledger.ts";
+import { MAX_NANO_USD } from "../../core/pricing/money.ts";
+import { costOf } from "../../core/pricing/prices.ts";
+import { countedTokens, usageDifference } from "../../core/pricing/usage.ts";
 import { durationMs, eventOf, lateEventId } from "./call-events.ts";
-import type { HoldRow } from "./holds.ts";
+import type { Books } from "./state.ts";
+import type { HoldRow } from "./tables/holds.ts";
 
 /**
  * Brings the charge to min(actual, held): upwards by at most what balance and budgets leave now, downwards by giving the

@@ -1,5 +1,5 @@
 /** What the operator sets for all account objects, from the Worker's variables. */
-import type { HoldTimes } from "./holds.ts";
+import type { HoldTimes } from "./tables/holds.ts";
 
 /** How long what is begun now may live. */
 export interface Lives extends HoldTimes {

@@ -2,7 +2,7 @@
  * The alarm's work: end what is due, ship the outbox, poll jobs, prune. Each job stands alone: one that fails keeps no other from
  * its turn, and nothing is thrown, since the runtime gives up on an alarm that fails often.
  */
-import type { UsageMessage } from "../../core/hold.ts";
+import type { UsageMessage } from "../../core/account/hold.ts";
 import { log } from "../log.ts";
 import { expireDue } from "./expiry.ts";
 import type { Store } from "./store.ts";

@@ -8,14 +8,14 @@
  * and the books anew (clock.ts).
  */
 
+import type { AccountFields } from "../../core/account/tenant.ts";
 import type { AccountId, AccountNumber } from "../../core/ids.ts";
-import type { AccountFields } from "../../core/tenant.ts";
 import { log } from "../log.ts";
 import { Alarm } from "./alarm.ts";
-import { Books } from "./books.ts";
 import { setBack } from "./clock.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
+import { Books } from "./state.ts";
 
 /** A step back of the clock up to this is waited out, ms: clocks of machines differ, and are corrected, by less. */
 const STEP_MS = 5_000;

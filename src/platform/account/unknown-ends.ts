@@ -6,10 +6,10 @@
  * Entries have no index by call (it would cost a row per call for what hardly ever happens), so the ledger is read in
  * slices, and other calls pass between them. No entry of the call can come meanwhile: only a hold makes one.
  */
-import type { HoldEnd, Settlement } from "../../core/hold.ts";
-import { formatUsd, MAX_NANO_USD } from "../../core/money.ts";
+import type { HoldEnd, Settlement } from "../../core/account/hold.ts";
+import { formatUsd, MAX_NANO_USD } from "../../core/pricing/money.ts";
 import { log } from "../log.ts";
-import { UNKNOWN } from "./endings.ts";
+import { UNKNOWN } from "./hold-lifecycle.ts";
 import { ENTRIES_PER_SLICE, letOthersIn } from "./slices.ts";
 import type { Store } from "./store.ts";
 

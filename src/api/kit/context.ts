@@ -1,0 +1,66 @@
+/**
+ * What a call of the operator's API works with: the books, the accounts' objects, the edge, the secrets. Opened for each
+ * request, once the operator is known.
+ */
+
+import type { AccountBooks } from "../../core/account/tenant.ts";
+import type { AccountNumber } from "../../core/ids.ts";
+import type { Directory, LogLine } from "../../gateway/ports.ts";
+import { accountObject } from "../../platform/account/stub.ts";
+import { type AccountRow, findAccount } from "../../platform/d1/accounts.ts";
+import type { EdgeNotices } from "../../platform/edge/directory.ts";
+import { openPorts, type PlatformPorts } from "../../platform/ports.ts";
+import type { PlatformSecrets } from "../../platform/secrets.ts";
+import { conflict, notFound } from "./problem.ts";
+import type { Surface } from "./route.ts";
+
+export interface Desk {
+  readonly books: D1Database;
+  readonly edge: Directory & EdgeNotices;
+  readonly secrets: PlatformSecrets;
+  account(number: AccountNumber): AccountBooks;
+  now(): number;
+  log(line: LogLine): void;
+}
+
+export interface AdminBindings {
+  Bindings: Env;
+  Variables: { desk: Desk };
+}
+export type AdminSurface = Surface<Desk, AdminBindings>;
+
+export function openDesk(env: Env, context: Pick<ExecutionContext, "waitUntil">, secrets: PlatformSecrets): Desk {
+  return deskOf(env, openPorts(env, context, secrets));
+}
+
+/** The same on ports that are open already. */
+export function deskOf(env: Env, ports: PlatformPorts): Desk {
+  return {
+    books: env.BOOKS,
+    edge: ports.directory,
+    secrets: ports.secrets,
+    account: (number) => accountObject(env, number),
+    now: ports.now,
+    log: ports.log,
+  };
+}
+
+/** The account of this id with its object, deleted or not; unknown: 404. */
+export async function theAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountBooks }> {
+  const row = await findAccount(desk.books, id);
+  if (!row) throw notFound("account", id);
+  return { row, object: desk.account(row.number) };
+}
+
+/** The same for what changes it: 409 where it is deleted. */
+export async function theLiveAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountBooks }> {
+  const found = await theAccount(desk, id);
+  if (found.row.deleted) throw conflict("account_deleted", `The account '${id}' is deleted.`, "account");
+  return found;
+}
+
+/** What an object says of something in it; nothing: 404. */
+export function known<T>(value: T | undefined, what: string, id: string): T {
+  if (value === undefined) throw notFound(what, id);
+  return value;
+}

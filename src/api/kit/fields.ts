@@ -1,0 +1,116 @@
+/**
+ * Fields that many bodies share: names, ids, money, times, limits, pages. Each checks, converts to the core's form, and
+ * describes itself in the OpenAPI document.
+ */
+import * as z from "zod";
+import { BUDGET_DURATIONS } from "../../core/account/tenant.ts";
+import { parseUsd } from "../../core/pricing/money.ts";
+
+export const name = z.string().min(1).max(200);
+
+const USD = { description: "USD, at most 9 decimals; as a decimal string or a number", examples: ["12.50", 12.5] };
+
+/** USD in, nano-USD out. */
+export const signedUsd = z
+  .union([z.string(), z.number()], { error: 'must be an amount in USD such as 12.5 or "12.50"' })
+  .meta(USD)
+  .transform((value, context): number => {
+    const parsed = parseUsd(value);
+    if (parsed.ok) return parsed.nanoUsd;
+    context.addIssue({ code: "custom", message: parsed.reason });
+    return z.NEVER;
+  });
+export const usd = signedUsd.refine((nanoUsd) => nanoUsd >= 0, "must not be negative");
+
+/** USD in an answer. */
+export const usdAnswer = z.number().meta({ description: "USD" });
+export const timeAnswer = z.string().meta({ format: "date-time" });
+
+const ISO = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
+/** The last instant that ISO text with a year of four digits can name. */
+const LATEST_MS = Date.UTC(9999, 11, 31);
+
+/** ISO 8601 or Unix milliseconds in, milliseconds out. A day alone begins at midnight UTC. */
+export const time = z
+  .union([z.string(), z.number()], { error: "must be a time such as 2026-01-31T12:00:00Z" })
+  .meta({
+    description: "ISO 8601 (a day alone begins at midnight UTC) or Unix milliseconds",
+    examples: ["2026-01-31T12:00:00Z", 1769860800000],
+  })
+  .transform((value, context): number => {
+    const text = String(value);
+    const ms = /^\d{1,15}$/.test(text) ? Number(text) : ISO.test(text) ? Date.parse(text) : Number.NaN;
+    if (ms <= LATEST_MS) return ms;
+    context.addIssue({ code: "custom", message: "must be a time such as 2026-01-31T12:00:00Z, or Unix milliseconds" });
+    return z.NEVER;
+  });
+
+const limit = (most: number, description: string) =>
+  z.int().min(0).max(most).nullable().optional().meta({ description });
+
+/** Limits as they stand flat in the bodies; null and absent alike mean none where something is made. */
+export const limitFields = {
+  rpm_limit: limit(1_000_000_000, "Requests in the last 60 s; null: no limit"),
+  tpm_limit: limit(1_000_000_000_000, "Tokens in the last 60 s; null: no limit"),
+  rpd_limit: limit(1_000_000_000, "Requests in the last 24 h; null: no limit"),
+  max_parallel_requests: limit(1_000_000, "Calls at once; null: no limit"),
+  free_rpm_limit: limit(
+    1_000_000_000,
+    "Calls in the last 60 s that cost nothing and reach an upstream; ten times as many that reach none. null: of a key " +
+      "120, else no limit",
+  ),
+  max_budget: usd.nullable().optional().meta({ description: "USD in a budget window; null: no limit" }),
+  budget_duration: z
+    .enum(BUDGET_DURATIONS)
+    .optional()
+    .meta({ description: "The UTC calendar window of `max_budget`; `total` (the default) never renews" }),
+};
+
+export const limitAnswers = {
+  rpm_limit: z.int().nullable(),
+  tpm_limit: z.int().nullable(),
+  rpd_limit: z.int().nullable(),
+  max_parallel_requests: z.int().nullable(),
+  free_rpm_limit: z.int().nullable(),
+  max_budget: usdAnswer.nullable(),
+  budget_duration: z.enum(BUDGET_DURATIONS),
+};
+
+export const ACCOUNT_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+
+/** A model's name as a caller sends it. */
+export const MODEL_NAME = /^(?!__proto__$)[^\s\p{C}]{1,200}$/u;
+export const modelName = z.string().regex(MODEL_NAME, "must be 1 to 200 characters without spaces");
+
+/** Names of upstreams and regions. */
+export const slug = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, "must be at most 63 of letters, digits, `.`, `_`, `-`, no sign first");
+
+/** `limit` and `cursor` of every list. A cursor is checked by its form alone: who makes one up reads an odd page. */
+const pageQuery = (cursor: RegExp) => ({
+  limit: z.coerce.number<string>().int().min(1).max(1000).default(100).meta({ description: "Rows in an answer" }),
+  cursor: z
+    .string()
+    .regex(cursor, "must be a `next_cursor` of this list")
+    .optional()
+    .meta({ description: "`next_cursor` of the page before" }),
+});
+export const numberedPage = pageQuery(/^\d{1,15}$/);
+export const namedPage = pageQuery(/^[^\p{Cc}]{1,400}$/u);
+
+export const pageRequest = (query: { limit: number; cursor?: string | undefined }) => ({
+  limit: query.limit,
+  cursor: query.cursor ?? null,
+});
+
+/** One page of a list. */
+export const listOf = <Row extends z.ZodType>(row: Row) =>
+  z.object({
+    data: z.array(row),
+    next_cursor: z.string().nullable().meta({ description: "Give it as `cursor` to go on; null at the end" }),
+  });
+
+/** What every DELETE answers. */
+export const Deleted = z.object({ id: z.string(), deleted: z.literal(true) }).meta({ id: "Deleted" });
+export const deleted = (id: string) => ({ id, deleted: true as const });

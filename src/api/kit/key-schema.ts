@@ -1,0 +1,140 @@
+/** Keys in bodies and answers: the same for the operator's API and for owners who manage their account's keys. */
+import * as z from "zod";
+import {
+  type Changes,
+  type Key,
+  type KeyFields,
+  NEW_KEY,
+  NO_LIMITS,
+  ROLES,
+  SCOPES,
+} from "../../core/account/tenant.ts";
+import { asId, type KeyId, type TeamId } from "../../core/ids.ts";
+import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer } from "./fields.ts";
+import { newId } from "./new-id.ts";
+import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "./serializers.ts";
+
+const allowed = z
+  .string()
+  .refine(
+    (entry) => MODEL_NAME.test(entry) && !entry.slice(0, -1).includes("*"),
+    "must be a model's name, or a beginning and `*`",
+  );
+
+/** A name has at most 200 characters. */
+const MOST_MODELS = 200;
+const METADATA_ENTRIES = 50;
+/** As JSON, in UTF-8. */
+const METADATA_BYTES = 4_096;
+const bytesOf = (value: unknown): number => new TextEncoder().encode(JSON.stringify(value)).length;
+const metadata = z
+  .record(z.string().min(1).max(64), z.string().max(500))
+  .refine((entries) => Object.keys(entries).length <= METADATA_ENTRIES, `must have at most ${METADATA_ENTRIES} entries`)
+  .refine((entries) => bytesOf(entries) <= METADATA_BYTES, `must have at most ${METADATA_BYTES} bytes as JSON`);
+
+const fields = {
+  name,
+  team: z.string().max(100).nullable().optional().meta({ description: "Id of a live team of this account" }),
+  user: z.int().min(0).nullable().optional().meta({ description: "The person that the key belongs to" }),
+  role: z.enum(ROLES).optional().meta({ description: "`member` where absent" }),
+  scopes: z
+    .array(z.enum(SCOPES))
+    .min(1)
+    .refine((scopes) => new Set(scopes).size === scopes.length, "must not name a scope twice")
+    .optional()
+    .meta({ description: '`["inference"]` where absent' }),
+  models: z
+    .array(allowed)
+    .max(MOST_MODELS)
+    .nullable()
+    .optional()
+    .meta({ description: "Names, or beginnings with `*`; null: every model", example: ["chat", "llama-*"] }),
+  expires_at: time.nullable().optional(),
+  blocked: z.boolean().optional(),
+  metadata: metadata.optional(),
+  ...limitFields,
+};
+export const KeyBody = z.strictObject(fields).meta({ id: "KeyBody" });
+export const KeyPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "KeyPatch" });
+export type KeyBodyOutput = z.output<typeof KeyBody>;
+export type KeyPatchBody = z.output<typeof KeyPatch>;
+
+/** The longest grace of a rotation, in seconds: 30 days. */
+const LONGEST_GRACE_SECONDS = 30 * 24 * 60 * 60;
+export const RotateBody = z
+  .strictObject({
+    grace_seconds: z
+      .number()
+      .min(0)
+      .max(LONGEST_GRACE_SECONDS)
+      .default(0)
+      .meta({ description: "How long the old secret works on" }),
+  })
+  .meta({ id: "RotateBody" });
+
+export const KeyAnswer = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    team: z.string().nullable(),
+    user: z.int().nullable(),
+    role: z.enum(ROLES),
+    scopes: z.array(z.enum(SCOPES)),
+    models: z.array(z.string()).nullable(),
+    expires_at: timeAnswer.nullable(),
+    blocked: z.boolean(),
+    metadata: z.record(z.string(), z.string()),
+    last_four: z.string(),
+    created_at: timeAnswer,
+    revoked_at: timeAnswer.nullable(),
+    ...limitAnswers,
+  })
+  .meta({ id: "Key" });
+export const NewKeyAnswer = KeyAnswer.extend({
+  key: z.string().meta({ description: "The secret, shown this once" }),
+}).meta({ id: "NewKey" });
+
+export const keyToWire = (key: Key) => ({
+  id: key.id,
+  name: key.name,
+  team: key.team,
+  user: key.user,
+  role: key.role,
+  scopes: [...key.scopes],
+  models: key.models === null ? null : [...key.models],
+  expires_at: toIsoOrNull(key.expiresAtMs),
+  blocked: key.blocked,
+  metadata: { ...key.metadata },
+  last_four: key.lastFour,
+  created_at: toIso(key.createdAtMs),
+  revoked_at: toIsoOrNull(key.revokedAtMs),
+  ...limitsToWire(key.limits),
+});
+
+export const newKeyFrom = (body: z.output<typeof KeyBody>): KeyFields => ({
+  ...NEW_KEY,
+  name: body.name,
+  ...keyFieldsIn(body),
+  limits: limitsFrom(body, NO_LIMITS),
+});
+
+/** The fields that a body names; the rest are left out. */
+export const keyChangesFrom = (body: KeyPatchBody): Changes<KeyFields> => {
+  const limits = limitsIn(body);
+  return { ...keyFieldsIn(body), ...(limits && { limits }) };
+};
+
+/** The same without limits. */
+export const keyFieldsIn = (body: KeyPatchBody): Partial<Omit<KeyFields, "limits">> => ({
+  ...(body.name !== undefined && { name: body.name }),
+  ...(body.team !== undefined && { team: body.team === null ? null : asId<TeamId>(body.team) }),
+  ...(body.user !== undefined && { user: body.user }),
+  ...(body.role !== undefined && { role: body.role }),
+  ...(body.scopes !== undefined && { scopes: body.scopes }),
+  ...(body.models !== undefined && { models: body.models }),
+  ...(body.expires_at !== undefined && { expiresAtMs: body.expires_at }),
+  ...(body.blocked !== undefined && { blocked: body.blocked }),
+  ...(body.metadata !== undefined && { metadata: body.metadata }),
+});
+
+export const newKeyId = (): KeyId => asId<KeyId>(newId("key_"));

@@ -1,0 +1,85 @@
+/**
+ * What this API answers when it does not do what was asked: one shape, `{"error":{"message","type","param","code"}}`, as
+ * the data plane has it. A handler throws a `Problem`; `answerError` is the only place that turns one, or anything
+ * unforeseen, into HTTP.
+ */
+import type { Context } from "hono";
+import * as z from "zod";
+import type { LogLine } from "../../gateway/ports.ts";
+
+export type ProblemStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 429 | 500 | 503;
+
+export class Problem extends Error {
+  readonly status: ProblemStatus;
+  readonly code: string;
+  /** The field that is to blame, in dots: `prices.input_tokens.cost_usd`. */
+  readonly param: string | null;
+
+  constructor(status: ProblemStatus, code: string, message: string, param: string | null = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.param = param;
+  }
+}
+
+export const invalid = (param: string | null, message: string): Problem =>
+  new Problem(400, "invalid_request_error", message, param);
+
+export const notFound = (what: string, id: string): Problem =>
+  new Problem(404, "not_found", `There is no ${what} '${id}'.`, what);
+
+export const conflict = (code: string, message: string, param: string | null = null): Problem =>
+  new Problem(409, code, message, param);
+
+/** For what an account may have no more of. */
+export const tooMany = (what: "keys" | "teams", most: number): Problem =>
+  conflict(
+    `too_many_${what}`,
+    `This account has as many live ${what} as it may have (${most}). End one that is not used any more.`,
+  );
+
+export const ErrorBody = z
+  .object({
+    error: z.object({
+      message: z.string().meta({ description: "What is wrong and what to do" }),
+      type: z.enum(["invalid_request_error", "server_error"]),
+      param: z.string().nullable().meta({ description: "The field to blame, in dots" }),
+      code: z.string(),
+    }),
+  })
+  .meta({ id: "Error" });
+
+/** The first thing that validation found, as a problem that names the field. */
+export function problemOf(error: z.ZodError): Problem {
+  const issue = error.issues[0];
+  if (!issue) return invalid(null, "The request is not valid.");
+  if (issue.code === "unrecognized_keys") {
+    const param = [...issue.path, issue.keys[0]].join(".");
+    return invalid(param, `\`${param}\` is not a field of this call.`);
+  }
+  const param = issue.path.join(".");
+  if (!param) return invalid(null, `The body ${lowered(issue.message)}.`);
+  // zod keeps no input in its issues; this is how it says that a field is absent.
+  const missing = issue.message.endsWith("received undefined");
+  return invalid(param, missing ? `\`${param}\` is required.` : `\`${param}\`: ${lowered(issue.message)}.`);
+}
+
+const lowered = (message: string): string => message.charAt(0).toLowerCase() + message.slice(1).replace(/\.$/, "");
+
+/** Turns whatever a handler threw into an answer. */
+export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {
+  const { status, message, param, code } = asProblem(error);
+  if (status >= 500) log({ event: "admin_call_failed", status, code, error: String(error) });
+  const type = status >= 500 ? ("server_error" as const) : ("invalid_request_error" as const);
+  return context.json({ error: { message, type, param, code } }, status);
+}
+
+function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  // Set by the platform on errors of an account object that could not be reached or is swamped.
+  const unreachable = error instanceof Error && ("retryable" in error || "overloaded" in error);
+  if (unreachable)
+    return new Problem(503, "account_unavailable", "The account cannot be asked for a moment. Try again.");
+  return new Problem(500, "internal_error", "An internal error; the log has it.");
+}

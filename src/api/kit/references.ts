@@ -1,0 +1,28 @@
+/** What a body names must be there: 400 with the field that names it. */
+import { findAccount } from "../../platform/d1/accounts.ts";
+import { missingUpstreams } from "../../platform/d1/upstreams.ts";
+import type { Desk } from "./context.ts";
+import { invalid } from "./problem.ts";
+
+/** `paramAt`: the field of the index-th of them. */
+export async function requireUpstreams(
+  desk: Desk,
+  named: readonly { readonly upstream: string }[],
+  paramAt: (index: number) => string,
+): Promise<void> {
+  const missing = await missingUpstreams(
+    desk.books,
+    named.map(({ upstream }) => upstream),
+  );
+  const index = named.findIndex(({ upstream }) => missing.includes(upstream));
+  const first = named[index];
+  if (!first) return;
+  const param = paramAt(index);
+  throw invalid(param, `\`${param}\`: there is no upstream '${first.upstream}'. PUT /admin/upstreams/... makes one.`);
+}
+
+export async function requireAccount(desk: Desk, account: string | null): Promise<void> {
+  if (account === null) return;
+  const row = await findAccount(desk.books, account);
+  if (!row || row.deleted) throw invalid("account", `\`account\`: there is no live account '${account}'.`);
+}

@@ -1,0 +1,140 @@
+/**
+ * Calls of a JSON API as values: path, query, body and answers in zod, said once, from which a call is validated, its
+ * handler typed and its OpenAPI entry made (openapi.ts).
+ *
+ * zod makes the JSON Schema itself; no library stands between it and hono, since the one that does carries all of zod's
+ * languages into the Worker (70 KB of the bundle, gzipped).
+ */
+import type { Context, Env, Hono } from "hono";
+import * as z from "zod";
+import { parseJson } from "../../core/formats/json.ts";
+import { type Refusal, toHttp } from "../../core/refusal.ts";
+import { readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
+import { invalid, Problem, problemOf } from "./problem.ts";
+
+type Status = 200 | 201;
+type Method = "get" | "post" | "put" | "patch" | "delete";
+
+/** What stands in braces in a path. */
+type Placeholder<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | Placeholder<Rest>
+  : never;
+
+export interface AnswerShape {
+  readonly description: string;
+  readonly schema: z.ZodType;
+}
+type Answers = { readonly [S in Status]?: AnswerShape };
+
+export interface Route<
+  Path extends string = string,
+  Query extends z.ZodType = z.ZodType,
+  Body extends z.ZodType = z.ZodType,
+  A extends Answers = Answers,
+> {
+  readonly method: Method;
+  readonly path: Path;
+  readonly summary: string;
+  /** A strict object; without it no query is taken. */
+  readonly query?: Query;
+  readonly body?: Body;
+  /** The body's media type, where it is not JSON; for documents of what others validate. */
+  readonly bodyAs?: string;
+  /** With it an absent body counts as `{}`. */
+  readonly bodyOptional?: true;
+  readonly answers: A;
+  /** Another media type that the 200 answer may have. */
+  readonly alsoAs?: string;
+}
+
+/** One validated call. `Work` is what its handler works with. */
+export interface Call<Work, Path extends string, Query, Body> {
+  readonly work: Work;
+  readonly params: Readonly<Record<Placeholder<Path>, string>>;
+  readonly query: Query;
+  readonly body: Body;
+}
+
+/** An answer as the route promises it. */
+export type Reply<A extends Answers> = {
+  [S in keyof A & Status]: A[S] extends { readonly schema: infer Schema extends z.ZodType }
+    ? { readonly status: S; readonly body: z.input<Schema> }
+    : never;
+}[keyof A & Status];
+
+export const route = <
+  const Path extends string,
+  A extends Answers,
+  Query extends z.ZodType = z.ZodObject<Record<never, never>>,
+  Body extends z.ZodType = z.ZodUndefined,
+>(
+  description: Route<Path, Query, Body, A>,
+): Route<Path, Query, Body, A> => description;
+
+export const answers = <Schema extends z.ZodType>(description: string, schema: Schema) => ({ description, schema });
+export const ok = <Body>(body: Body) => ({ status: 200 as const, body });
+export const created = <Body>(body: Body) => ({ status: 201 as const, body });
+
+/** A set of calls on one application. */
+export class Surface<Work, Bindings extends Env> {
+  readonly routes: Route[] = [];
+  readonly #app: Hono<Bindings>;
+  readonly #workOf: (context: Context<Bindings>) => Work;
+
+  constructor(app: Hono<Bindings>, workOf: (context: Context<Bindings>) => Work) {
+    this.#app = app;
+    this.#workOf = workOf;
+  }
+
+  add<Path extends string, Query extends z.ZodType, Body extends z.ZodType, A extends Answers>(
+    described: Route<Path, Query, Body, A>,
+    handle: (call: Call<Work, Path, z.output<Query>, z.output<Body>>) => Promise<Reply<A> | Response>,
+  ): void {
+    this.routes.push(described as unknown as Route);
+    const path = described.path.replaceAll(/\{(\w+)\}/g, ":$1");
+    this.#app.on(described.method.toUpperCase(), path, async (context) => {
+      const reply = await handle({
+        work: this.#workOf(context),
+        params: context.req.param() as Readonly<Record<Placeholder<Path>, string>>,
+        query: checked(described.query ?? NO_QUERY, flat(context.req.queries())) as z.output<Query>,
+        body: (described.body && checked(described.body, await bodyOf(context, described))) as z.output<Body>,
+      });
+      return reply instanceof Response ? reply : context.json(reply.body as object, reply.status);
+    });
+  }
+}
+
+const NO_QUERY = z.strictObject({});
+
+function checked<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const outcome = schema.safeParse(value);
+  if (!outcome.success) throw problemOf(outcome.error);
+  return outcome.data;
+}
+
+/** A parameter given twice stays a list, which no schema takes. */
+const flat = (queries: Record<string, string[]>): Record<string, string | string[]> =>
+  Object.fromEntries(
+    Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]),
+  );
+
+/** Bytes and JSON values of a body; lists of models and targets are far below. */
+const MAX_BODY_BYTES = 1_000_000;
+const MAX_BODY_VALUES = 20_000;
+
+async function bodyOf(context: Context, { bodyOptional }: Pick<Route, "bodyOptional">): Promise<unknown> {
+  const type = context.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (bodyOptional && type === undefined) return {};
+  if (type !== "application/json") throw invalid(null, "Send the body as `Content-Type: application/json`.");
+  const upload = await readBody(context.req.raw, MAX_BODY_BYTES, SMALL_BODIES, Date.now);
+  if (!upload.ok) throw unread(upload.refusal);
+  if (bodyOptional && upload.bytes.length === 0) return {};
+  const json = parseJson(upload.bytes, MAX_BODY_VALUES);
+  if (!json.ok) throw invalid(null, json.message);
+  return json.value;
+}
+
+function unread(refusal: Refusal): Problem {
+  const { status, code, message } = toHttp(refusal);
+  return new Problem(status === 413 ? 413 : 400, code, message);
+}

@@ -1,0 +1,117 @@
+/** Usage reports in JSON and CSV: the same rows, USD as numbers and as exact decimal text. */
+import * as z from "zod";
+import { UNIT_NAMES, UNITS, type Unit } from "../../core/pricing/usage.ts";
+import type { UsageGroup, UsageRow } from "../../platform/d1/usage-report.ts";
+import { type Cell, csvLine, type Decimal } from "./csv.ts";
+import { timeAnswer, usdAnswer } from "./fields.ts";
+
+/** Who reads it: tenants see neither cost nor what the operator makes of it. */
+export type Reader = "operator" | "tenant";
+
+const MILLI: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => UNITS[unit].perPrice === 1_000));
+
+const counts = {
+  calls: z.int(),
+  errors: z.int().meta({ description: "Calls that failed, broke off or expired" }),
+  ...(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.number()])) as Record<Unit, z.ZodNumber>),
+};
+const groups = {
+  account: z.string().optional(),
+  team: z.string().nullable().optional(),
+  key: z.string().optional(),
+  model: z.string().optional(),
+  alias: z.string().nullable().optional(),
+  day: z.string().optional().meta({ format: "date" }),
+  hour: timeAnswer.optional(),
+};
+const latency = { latency_ms: z.int().meta({ description: "Mean over all calls" }) };
+
+export const UsageAnswer = z
+  .object({
+    ...groups,
+    ...counts,
+    cost_usd: usdAnswer,
+    price_usd: usdAnswer,
+    margin_usd: usdAnswer.meta({ description: "Price less cost" }),
+    overrun_usd: usdAnswer.meta({ description: "Beyond what was held; borne by the operator" }),
+    loss_usd: usdAnswer.meta({ description: "Executed, or perhaps, and never charged" }),
+    ...latency,
+    low_input_calls: z.int().meta({
+      description: "Charged by an input figure of the upstream below a tenth of what was sent by our own count",
+    }),
+  })
+  .meta({ id: "UsageRow" });
+const { account: _, ...tenantGroups } = groups;
+export const TenantUsageAnswer = z
+  .object({ ...tenantGroups, ...counts, price_usd: usdAnswer, ...latency })
+  .meta({ id: "TenantUsageRow" });
+
+/** A column: its name, and its cell in a row. */
+type Column = readonly [name: string, cell: (row: UsageRow) => Cell];
+
+const QUANTITIES: readonly Column[] = [
+  ["calls", (row) => row.calls],
+  ["errors", (row) => row.errors],
+  ...UNIT_NAMES.map((unit): Column => [unit, (row) => (MILLI.has(unit) ? row.usage[unit] / 1_000 : row.usage[unit])]),
+];
+const PRICE: Column = ["price_usd", (row) => usd(row.priceNanoUsd)];
+const LATENCY: Column = ["latency_ms", (row) => row.latencyMs];
+const COLUMNS: { readonly [R in Reader]: readonly Column[] } = {
+  operator: [
+    ...QUANTITIES,
+    ["cost_usd", (row) => usd(row.costNanoUsd)],
+    PRICE,
+    ["margin_usd", (row) => usd(row.priceNanoUsd - row.costNanoUsd)],
+    ["overrun_usd", (row) => usd(row.overrunNanoUsd)],
+    ["loss_usd", (row) => usd(row.lossNanoUsd)],
+    LATENCY,
+    ["low_input_calls", (row) => row.lowInput],
+  ],
+  tenant: [...QUANTITIES, PRICE, LATENCY],
+};
+
+const columnsFor = (groupBy: readonly UsageGroup[], reader: Reader): Column[] => [
+  ...groupBy.map((group, index): Column => [group, (row) => groupCell(group, row.groups[index] ?? null)]),
+  ...COLUMNS[reader],
+];
+
+function groupCell(group: UsageGroup, value: string | number | null): Cell {
+  if (typeof value !== "number") return value;
+  const iso = new Date(value).toISOString();
+  return group === "day" ? iso.slice(0, 10) : iso;
+}
+
+/** USD with as many of its 9 decimals as it has, none lost. */
+function usd(nanoUsd: bigint): Decimal {
+  const absolute = nanoUsd < 0n ? -nanoUsd : nanoUsd;
+  const fraction = String(absolute % 1_000_000_000n)
+    .padStart(9, "0")
+    .replace(/0+$/, "");
+  const sign = nanoUsd < 0n ? "-" : "";
+  return { decimal: `${sign}${absolute / 1_000_000_000n}${fraction && `.${fraction}`}` };
+}
+
+/** Rows for JSON, in the order of the columns. */
+export function usageToWire(
+  rows: readonly UsageRow[],
+  groupBy: readonly UsageGroup[],
+  reader: Reader,
+): Record<string, string | number | null>[] {
+  const columns = columnsFor(groupBy, reader);
+  return rows.map((row) =>
+    Object.fromEntries(
+      columns.map(([name, cell]) => {
+        const value = cell(row);
+        return [name, value !== null && typeof value === "object" ? Number(value.decimal) : value];
+      }),
+    ),
+  );
+}
+
+export const csvHead = (groupBy: readonly UsageGroup[], reader: Reader): string =>
+  csvLine(columnsFor(groupBy, reader).map(([name]) => name));
+
+export function usageToCsv(rows: readonly UsageRow[], groupBy: readonly UsageGroup[], reader: Reader): string {
+  const columns = columnsFor(groupBy, reader);
+  return rows.map((row) => csvLine(columns.map(([, cell]) => cell(row)))).join("");
+}

@@ -1,0 +1,133 @@
+/** A usage report as an answer: a page of JSON, or all of it in CSV. */
+import * as z from "zod";
+import { HOUR_MS } from "../../platform/d1/usage-events.ts";
+import { rawUsageKeptFrom, reportUsage, USAGE_GROUPS, type UsageGroup } from "../../platform/d1/usage-report.ts";
+import { time } from "./fields.ts";
+import { invalid } from "./problem.ts";
+import { toIso } from "./serializers.ts";
+import { csvHead, type Reader, usageToCsv, usageToWire } from "./usage-columns.ts";
+
+const CSV_PAGE = 5_000;
+
+/** `group_by` as a list of names between commas. */
+const groupBy = (allowed: readonly UsageGroup[]) =>
+  z
+    .string()
+    .default("")
+    .meta({ description: `Any of ${allowed.join(", ")}, between commas` })
+    .transform((text, context): UsageGroup[] => {
+      const named = [...new Set(text.split(",").map((part) => part.trim()))].filter((part) => part !== "");
+      const unknown = named.find((part) => !allowed.includes(part as UsageGroup));
+      if (unknown === undefined) return named as UsageGroup[];
+      context.addIssue({ code: "custom", message: `must be of ${allowed.join(", ")}; '${unknown}' is not` });
+      return z.NEVER;
+    });
+
+/** The query of a report; `to` is now and `from` the beginning of that month where absent. */
+export const reportQuery = (allowed: readonly UsageGroup[]) => ({
+  from: time.optional().meta({ description: "Inclusive; ISO 8601 or Unix milliseconds; this month where absent" }),
+  to: time.optional().meta({ description: "Exclusive; now where absent" }),
+  group_by: groupBy(allowed),
+  format: z.enum(["json", "csv"]).default("json"),
+  limit: z.coerce
+    .number<string>()
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(1_000)
+    .meta({ description: "Rows in a JSON answer" }),
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}$/, "must be a `next_cursor` of this report")
+    .optional(),
+});
+export const OPERATOR_GROUPS = USAGE_GROUPS;
+export const TENANT_GROUPS = USAGE_GROUPS.filter((group) => group !== "account");
+
+export interface ReportRequest {
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  readonly group_by: readonly UsageGroup[];
+  readonly format: "json" | "csv";
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+}
+/** Whose calls are reported. */
+export interface Whose {
+  readonly account: string | undefined;
+  readonly team?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+export async function usageReport(
+  books: D1Database,
+  request: ReportRequest,
+  whose: Whose,
+  reader: Reader,
+  nowMs: number,
+): Promise<{ data: Record<string, string | number | null>[]; next_cursor: string | null } | Response> {
+  const range = rangeOf(request, nowMs);
+  await refuseDeletedParts(books, range);
+  const query = { ...range, ...whose, groupBy: request.group_by };
+  if (request.format === "csv")
+    return csv((offset) => reportUsage(books, { ...query, limit: CSV_PAGE, offset }), request.group_by, reader);
+  const offset = Number(request.cursor ?? 0);
+  const rows = await reportUsage(books, { ...query, limit: request.limit + 1, offset });
+  return {
+    data: usageToWire(rows.slice(0, request.limit), request.group_by, reader),
+    next_cursor: rows.length > request.limit ? String(offset + request.limit) : null,
+  };
+}
+
+function rangeOf(request: ReportRequest, nowMs: number): { fromMs: number; toMs: number } {
+  const toMs = request.to ?? nowMs;
+  const month = new Date(toMs);
+  const fromMs = request.from ?? Date.UTC(month.getUTCFullYear(), month.getUTCMonth());
+  if (fromMs > toMs) throw invalid("from", "`from` must not be after `to`.");
+  return { fromMs, toMs };
+}
+
+/** Of hours whose raw events are deleted only the whole is known. */
+async function refuseDeletedParts(
+  books: D1Database,
+  { fromMs, toMs }: { fromMs: number; toMs: number },
+): Promise<void> {
+  const keptFromMs = await rawUsageKeptFrom(books);
+  for (const [param, ms] of [
+    ["from", fromMs],
+    ["to", toMs],
+  ] as const) {
+    if (ms < keptFromMs && ms % HOUR_MS !== 0) {
+      throw invalid(
+        param,
+        `\`${param}\` must be on a full hour before ${toIso(keptFromMs)}: older calls are kept by the hour.`,
+      );
+    }
+  }
+}
+
+/** Reads and sends page by page, so that a long report is never whole in memory. */
+function csv(
+  read: (offset: number) => ReturnType<typeof reportUsage>,
+  groupBy: readonly UsageGroup[],
+  reader: Reader,
+): Response {
+  const encoder = new TextEncoder();
+  let offset = 0;
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(encoder.encode(csvHead(groupBy, reader))),
+    async pull(controller) {
+      const rows = await read(offset);
+      offset += rows.length;
+      if (rows.length > 0) controller.enqueue(encoder.encode(usageToCsv(rows, groupBy, reader)));
+      if (rows.length < CSV_PAGE) controller.close();
+    },
+  });
+  return new Response(body, {
+    headers: {
+      "content-type": "text/csv; charset=utf-8",
+      "content-disposition": 'attachment; filename="usage.csv"',
+      "cache-control": "no-store",
+    },
+  });
+}

@@ -1,0 +1,270 @@
+/**
+ * `/admin/accounts`: tenants. Making one takes three steps that can each be repeated (row in the books, object, opening
+ * balance), so a creation that broke off is finished by sending it again with the same id.
+ */
+import * as z from "zod";
+import type { Account, AccountBooks, AccountFields, Changes } from "../../core/account/tenant.ts";
+import { NO_LIMITS } from "../../core/account/tenant.ts";
+import { formatUsd, toUsd } from "../../core/pricing/money.ts";
+import { NO_PLAN } from "../../core/pricing/prices.ts";
+import { UNIT_NAMES } from "../../core/pricing/usage.ts";
+import {
+  enterAccount,
+  GIVEN_ACCOUNT_ID,
+  listAccounts,
+  markDeleted,
+  markOpened,
+  renameAccount,
+} from "../../platform/d1/accounts.ts";
+import { type AdminSurface, type Desk, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import {
+  ACCOUNT_ID,
+  Deleted,
+  deleted,
+  limitAnswers,
+  limitFields,
+  listOf,
+  modelName,
+  name,
+  numberedPage,
+  pageRequest,
+  timeAnswer,
+  usd,
+  usdAnswer,
+} from "../kit/fields.ts";
+import { conflict, invalid } from "../kit/problem.ts";
+import { answers, created, ok, route } from "../kit/route.ts";
+import { limitsFrom, limitsIn, limitsToWire, planFrom, planToWire, toIso, toIsoOrNull } from "../kit/serializers.ts";
+
+const OPENING_REFERENCE = "opening";
+/** Each account listed is a question to its object: a Worker's call may ask a bounded number, and not all at once. */
+const MOST_LISTED = 100;
+const ASKED_AT_ONCE = 10;
+
+const markup = z
+  .number()
+  .min(0)
+  .max(100_000)
+  .refine((percent) => Math.abs(percent * 1e6 - Math.round(percent * 1e6)) < 1e-3, "must have at most 6 decimals")
+  .meta({ description: "On top of cost, in percent", example: 20 });
+const price = usd.refine((nanoUsd) => nanoUsd > 0, "must be above zero");
+
+const Override = z
+  .strictObject({
+    markup_percent: markup.optional(),
+    ...(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, price.optional()])) as Record<
+      (typeof UNIT_NAMES)[number],
+      z.ZodOptional<typeof price>
+    >),
+  })
+  .refine(
+    (override) =>
+      Object.keys(override).length > 0 && (override.markup_percent === undefined || Object.keys(override).length === 1),
+    "must have `markup_percent`, or prices in USD by unit, not both",
+  );
+
+const PlanBody = z
+  .strictObject({ markup_percent: markup.optional(), overrides: z.record(modelName, Override).optional() })
+  .meta({
+    id: "PlanBody",
+    description: "What the account pays where the price book has no price of its own, and overrides by model",
+  });
+
+const fields = {
+  name,
+  blocked: z.boolean().optional(),
+  bills_monthly: z.boolean().optional().meta({ description: "May owe up to `credit_limit_usd`" }),
+  credit_limit_usd: usd.optional(),
+  compute_enabled: z.boolean().optional(),
+  on_disconnect: z
+    .enum(["cancel", "drain"])
+    .optional()
+    .meta({ description: "A stream whose client left: stop it, or read on for its exact usage" }),
+  plan: PlanBody.optional(),
+  ...limitFields,
+};
+const AccountBody = z
+  .strictObject({
+    ...fields,
+    id: z
+      .string()
+      .regex(ACCOUNT_ID, "must be 1 to 63 of a-z, 0-9, `_` or `-`, the first a letter or digit")
+      .refine((id) => !GIVEN_ACCOUNT_ID.test(id), "must not have the form `acct_<number>`, which the gateway gives")
+      .optional(),
+    balance_usd: usd.optional().meta({ description: "Booked as a top-up with the reference `opening`" }),
+  })
+  .meta({ id: "AccountBody" });
+const AccountPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "AccountPatch" });
+
+export const AccountAnswer = z
+  .object({
+    id: z.string(),
+    number: z.int(),
+    name: z.string(),
+    blocked: z.boolean(),
+    bills_monthly: z.boolean(),
+    credit_limit_usd: usdAnswer,
+    compute_enabled: z.boolean(),
+    on_disconnect: z.enum(["cancel", "drain"]),
+    plan: z.object({
+      markup_percent: z.number(),
+      overrides: z.record(z.string(), z.record(z.string(), z.number())),
+    }),
+    balance_usd: usdAnswer,
+    held_usd: usdAnswer,
+    created_at: timeAnswer,
+    deleted_at: timeAnswer.nullable(),
+    ...limitAnswers,
+  })
+  .meta({ id: "Account" });
+
+const accountToWire = (account: Account) => ({
+  id: account.id,
+  number: account.number,
+  name: account.name,
+  blocked: account.blocked,
+  bills_monthly: account.billsMonthly,
+  credit_limit_usd: toUsd(account.creditLimitNanoUsd),
+  compute_enabled: account.computeEnabled,
+  on_disconnect: account.onDisconnect,
+  plan: planToWire(account.plan),
+  balance_usd: toUsd(account.balanceNanoUsd),
+  held_usd: toUsd(account.heldNanoUsd),
+  created_at: toIso(account.createdAtMs),
+  deleted_at: toIsoOrNull(account.deletedAtMs),
+  ...limitsToWire(account.limits),
+});
+
+const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
+  blocked: false,
+  billsMonthly: false,
+  creditLimitNanoUsd: 0,
+  computeEnabled: false,
+  onDisconnect: "cancel",
+  plan: NO_PLAN,
+  limits: NO_LIMITS,
+};
+
+/** The fields that a body names; the rest are left out. */
+function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields> {
+  const limits = limitsIn(body);
+  return {
+    ...(body.name !== undefined && { name: body.name }),
+    ...(body.blocked !== undefined && { blocked: body.blocked }),
+    ...(body.bills_monthly !== undefined && { billsMonthly: body.bills_monthly }),
+    ...(body.credit_limit_usd !== undefined && { creditLimitNanoUsd: body.credit_limit_usd }),
+    ...(body.compute_enabled !== undefined && { computeEnabled: body.compute_enabled }),
+    ...(body.on_disconnect !== undefined && { onDisconnect: body.on_disconnect }),
+    ...(body.plan !== undefined && { plan: planFrom(body.plan) }),
+    ...(limits && { limits }),
+  };
+}
+
+const create = route({
+  method: "post",
+  path: "/admin/accounts",
+  summary: "Make an account",
+  body: AccountBody,
+  answers: { 201: answers("The account", AccountAnswer) },
+});
+const list = route({
+  method: "get",
+  path: "/admin/accounts",
+  summary: `List the live accounts, at most ${MOST_LISTED} in an answer`,
+  query: z.strictObject(numberedPage),
+  answers: { 200: answers("Accounts in the order of their numbers", listOf(AccountAnswer)) },
+});
+const get = route({
+  method: "get",
+  path: "/admin/accounts/{account}",
+  summary: "Read an account",
+  answers: { 200: answers("The account", AccountAnswer) },
+});
+const patch = route({
+  method: "patch",
+  path: "/admin/accounts/{account}",
+  summary: "Change what is named, leave the rest",
+  body: AccountPatch,
+  answers: { 200: answers("The account", AccountAnswer) },
+});
+const remove = route({
+  method: "delete",
+  path: "/admin/accounts/{account}",
+  summary: "Delete an account: keys stop, own aliases and instances go, the ledger stays. 409 while calls hold money",
+  answers: { 200: answers("Deleted", Deleted) },
+});
+
+export function addAccounts(api: AdminSurface): void {
+  api.add(create, async ({ work: desk, body }) => {
+    const made = await makeAccount(desk, body);
+    return created(accountToWire(made));
+  });
+
+  api.add(list, async ({ work: desk, query }) => {
+    const { limit, cursor } = pageRequest(query);
+    const page = await listAccounts(desk.books, { limit: Math.min(limit, MOST_LISTED), cursor });
+    const data: z.input<typeof AccountAnswer>[] = [];
+    for (let start = 0; start < page.data.length; start += ASKED_AT_ONCE) {
+      const some = page.data.slice(start, start + ASKED_AT_ONCE);
+      const accounts = await Promise.all(some.map((row) => desk.account(row.number).describe()));
+      data.push(...accounts.filter((account) => account !== undefined).map(accountToWire));
+    }
+    return ok({ data, next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work: desk, params }) => {
+    const { account: id } = params;
+    const { object } = await theAccount(desk, id);
+    return ok(accountToWire(known(await object.describe(), "account", id)));
+  });
+
+  api.add(patch, async ({ work: desk, params, body }) => {
+    const { account: id } = params;
+    const { row, object } = await theLiveAccount(desk, id);
+    const changed = known(await object.amend(changesFrom(body)), "account", id);
+    if (body.name !== undefined) await renameAccount(desk.books, row, changed.name);
+    return ok(accountToWire(changed));
+  });
+
+  api.add(remove, async ({ work: desk, params }) => {
+    const { account: id } = params;
+    const { row, object } = await theAccount(desk, id);
+    const end = known(await object.close(), "account", id);
+    if (end.kind === "holds_open") {
+      throw conflict(
+        "holds_open",
+        `${end.openHolds} calls of the account are in flight. Delete it when they have ended.`,
+      );
+    }
+    if (await markDeleted(desk.books, row, desk.now())) await desk.edge.routingChanged();
+    return ok(deleted(id));
+  });
+}
+
+async function makeAccount(desk: Desk, body: z.output<typeof AccountBody>): Promise<Account> {
+  const fields: AccountFields = {
+    ...NEW_ACCOUNT,
+    name: body.name,
+    ...changesFrom(body),
+    limits: limitsFrom(body, NO_LIMITS),
+  };
+  const row = await enterAccount(desk.books, body.id, body.name, desk.now());
+  if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
+  const object = desk.account(row.number);
+  await object.open(row.id, row.number, fields);
+  // Taken up after it broke off, the object has the fields of that time: the ones of this call hold.
+  if (body.id !== undefined) await object.amend(fields);
+  if (body.balance_usd) await bookOpening(object, body.balance_usd);
+  await markOpened(desk.books, row, body.name, desk.now());
+  return known(await object.describe(), "account", row.id);
+}
+
+async function bookOpening(object: AccountBooks, amountNanoUsd: number): Promise<void> {
+  const credit = { kind: "top_up", amountNanoUsd, reference: OPENING_REFERENCE, note: null } as const;
+  const outcome = known(await object.credit(credit), "account", "");
+  if (outcome.kind === "reference_conflict") {
+    const booked = formatUsd(outcome.entry.amountNanoUsd);
+    throw conflict("reference_conflict", `The opening balance was booked as ${booked} USD before.`, "balance_usd");
+  }
+  if (outcome.kind === "out_of_range") throw invalid("balance_usd", "The balance would leave its range.");
+}

@@ -1,0 +1,147 @@
+/** `/admin/aliases`: public model names and their targets; with `account`, that account's own. */
+import * as z from "zod";
+import { type AccountId, asId } from "../../core/ids.ts";
+import { type AliasRow, parseInstanceModel } from "../../core/routing/routes.ts";
+import { deleteAlias, findAlias, listAliases, putAlias } from "../../platform/d1/aliases.ts";
+import { findInstance } from "../../platform/d1/instances.ts";
+import { type AdminSurface, type Desk, known } from "../kit/context.ts";
+import { Deleted, deleted, listOf, modelName, namedPage, pageRequest } from "../kit/fields.ts";
+import { conflict, invalid, notFound } from "../kit/problem.ts";
+import { requireAccount, requireUpstreams } from "../kit/references.ts";
+import { answers, ok, route } from "../kit/route.ts";
+
+const MOST_TARGETS = 32;
+
+const Target = z.strictObject({
+  upstream: z.string().min(1).max(63),
+  model: modelName,
+  priority: z.int().min(0).max(1000).optional().meta({ description: "0 (the default) is asked first" }),
+  weight: z
+    .number()
+    .gt(0)
+    .max(1_000_000)
+    .optional()
+    .meta({ description: "Share among equal priorities; 1 by default" }),
+});
+const AliasBody = z
+  .strictObject({
+    targets: z.array(Target).min(1).max(MOST_TARGETS),
+    account: z.string().nullable().optional().meta({ description: "For this account alone" }),
+    retry_on: z
+      .array(z.union([z.literal(500), z.literal(502)], { error: "must be 500 or 502" }))
+      .max(2)
+      .optional()
+      .meta({ description: "Further statuses after which calls without a lasting effect go to the next target" }),
+  })
+  .meta({ id: "AliasBody" });
+
+const AliasAnswer = z
+  .object({
+    alias: z.string(),
+    account: z.string().nullable(),
+    targets: z.array(z.object({ upstream: z.string(), model: z.string(), priority: z.int(), weight: z.number() })),
+    retry_on: z.array(z.union([z.literal(500), z.literal(502)])),
+  })
+  .meta({ id: "Alias" });
+
+const aliasToWire = (row: AliasRow) => ({
+  alias: row.alias,
+  account: row.account,
+  targets: row.targets.map((target) => ({ ...target })),
+  retry_on: [...row.retryOn],
+});
+
+const owner = z.string().optional().meta({ description: "The alias that this account has for itself" });
+
+const put = route({
+  method: "put",
+  path: "/admin/aliases/{alias}",
+  summary: "Make or replace an alias",
+  body: AliasBody,
+  answers: { 200: answers("The alias", AliasAnswer) },
+});
+const list = route({
+  method: "get",
+  path: "/admin/aliases",
+  summary: "List the aliases, common ones and accounts' own; with `account`, its own only",
+  query: z.strictObject({ ...namedPage, account: owner }),
+  answers: { 200: answers("Aliases by name", listOf(AliasAnswer)) },
+});
+const get = route({
+  method: "get",
+  path: "/admin/aliases/{alias}",
+  summary: "Read the common alias; with `account`, that account's own",
+  query: z.strictObject({ account: owner }),
+  answers: { 200: answers("The alias", AliasAnswer) },
+});
+const remove = route({
+  method: "delete",
+  path: "/admin/aliases/{alias}",
+  summary: "Delete the common alias; with `account`, that account's own",
+  query: z.strictObject({ account: owner }),
+  answers: { 200: answers("Deleted", Deleted) },
+});
+
+export function addAliases(api: AdminSurface): void {
+  api.add(put, async ({ work: desk, params, body }) => {
+    const row = aliasFrom(params.alias, body);
+    await requireAccount(desk, row.account);
+    await requireUpstreams(desk, row.targets, (index) => `targets.${index}.upstream`);
+    await refuseForeignInstances(desk, row);
+    await putAlias(desk.books, row, desk.now());
+    await desk.edge.routingChanged();
+    return ok(aliasToWire(row));
+  });
+
+  api.add(list, async ({ work: desk, query }) => {
+    const page = await listAliases(desk.books, pageRequest(query), query.account);
+    return ok({ data: page.data.map(aliasToWire), next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work: desk, params, query }) => {
+    const { alias: called } = params;
+    const { account } = query;
+    const row = await findAlias(desk.books, called, account ?? null);
+    return ok(aliasToWire(known(row, "alias", called)));
+  });
+
+  api.add(remove, async ({ work: desk, params, query }) => {
+    const { alias: called } = params;
+    const { account } = query;
+    if (!(await deleteAlias(desk.books, called, account ?? null))) throw notFound("alias", called);
+    await desk.edge.routingChanged();
+    return ok(deleted(called));
+  });
+}
+
+function aliasFrom(called: string, body: z.output<typeof AliasBody>): AliasRow {
+  if (called.includes(":") || !modelName.safeParse(called).success) {
+    throw invalid("alias", "`alias` must be 1 to 200 characters without spaces and without `:`.");
+  }
+  return {
+    alias: called,
+    account: body.account ? asId<AccountId>(body.account) : null,
+    targets: body.targets.map((target) => ({
+      upstream: target.upstream,
+      model: target.model,
+      priority: target.priority ?? 0,
+      weight: target.weight ?? 1,
+    })),
+    retryOn: [...new Set(body.retry_on ?? [])],
+  };
+}
+
+/** Whoever may call the alias would call an instance that is somebody else's. */
+async function refuseForeignInstances(desk: Desk, row: AliasRow): Promise<void> {
+  for (const [index, target] of row.targets.entries()) {
+    const called = parseInstanceModel(target.model);
+    const instance = called && (await findInstance(desk.books, called.instanceId));
+    if (instance && instance.account !== row.account) {
+      throw conflict(
+        "foreign_instance",
+        `The target '${target.model}' is an instance of the account '${instance.account}'. Set \`account\` to it.`,
+        `targets.${index}.model`,
+      );
+    }
+  }
+}

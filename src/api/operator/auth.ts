@@ -1,0 +1,33 @@
+/**
+ * Lets in the operator alone: bearer `ADMIN_TOKEN`, compared in constant time. A Worker whose token is not set or is
+ * short refuses to serve `/admin` at all: no token, no service.
+ */
+import type { MiddlewareHandler } from "hono";
+import { equalInConstantTime } from "../../core/account/api-key.ts";
+import { readSecrets } from "../../platform/secrets.ts";
+import { type AdminBindings, openDesk } from "../kit/context.ts";
+import { Problem } from "../kit/problem.ts";
+
+export const LEAST_TOKEN_CHARACTERS = 24;
+
+export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, next) => {
+  context.header("cache-control", "no-store");
+  const token = context.env.ADMIN_TOKEN ?? "";
+  if (token.length < LEAST_TOKEN_CHARACTERS) {
+    throw new Problem(
+      503,
+      "not_configured",
+      `The secret ADMIN_TOKEN is ${token ? "too short" : "not set"}: give it at least ${LEAST_TOKEN_CHARACTERS} ` +
+        "characters (wrangler secret put ADMIN_TOKEN).",
+    );
+  }
+  const [, given] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
+  if (given === undefined || !equalInConstantTime(token, given)) {
+    context.header("www-authenticate", "Bearer");
+    throw new Problem(401, "invalid_admin_token", "Send `Authorization: Bearer <ADMIN_TOKEN>`.");
+  }
+  const secrets = await readSecrets(context.env);
+  if (!secrets.ok) throw new Problem(503, "not_configured", secrets.fault.message);
+  context.set("desk", openDesk(context.env, context.executionCtx, secrets.secrets));
+  await next();
+};

@@ -1,0 +1,69 @@
+/**
+ * The operator's API, `/admin`: accounts, credits, keys, teams, routing, prices, usage.
+ *
+ * One zod schema a body validates it, types its handler and stands in `/admin/openapi.json`. Resources are files; what
+ * they share is `fields` (what may be said), `wire` (how it is said), `route` (how it is called), `desk` (what they work
+ * with), `problem` (how it is refused). The books are in D1 and in the accounts' objects; this folder keeps nothing.
+ */
+import { Hono } from "hono";
+import * as z from "zod";
+import { log } from "../../platform/log.ts";
+import type { AdminBindings, AdminSurface } from "../kit/context.ts";
+import { documentOnce } from "../kit/openapi.ts";
+import { answerError, Problem } from "../kit/problem.ts";
+import { answers, route, Surface } from "../kit/route.ts";
+import { addAccounts } from "./accounts.ts";
+import { addAliases } from "./aliases.ts";
+import { operatorOnly } from "./auth.ts";
+import { addInstances } from "./instances.ts";
+import { addKeys } from "./keys.ts";
+import { addLedger } from "./ledger.ts";
+import { addModels } from "./models.ts";
+import { addTeams } from "./teams.ts";
+import { addUpstreams } from "./upstreams.ts";
+import { addUsage } from "./usage.ts";
+
+const RESOURCES = [
+  addAccounts,
+  addLedger,
+  addTeams,
+  addKeys,
+  addUpstreams,
+  addAliases,
+  addInstances,
+  addModels,
+  addUsage,
+  addDocument,
+];
+
+/** Answers whatever is under `/admin`; its paths are whole, so mount it at the root. */
+export function adminApp(): Hono<AdminBindings> {
+  const app = new Hono<AdminBindings>();
+  app.onError((error, context) => answerError(error, context, log));
+  // Nothing of a request is read before its sender is known.
+  app.use("/admin/*", operatorOnly);
+  const api: AdminSurface = new Surface(app, (context) => context.get("desk"));
+  for (const add of RESOURCES) add(api);
+  app.all("/admin/*", (context) => {
+    throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not a call of this API.`);
+  });
+  return app;
+}
+
+const read = route({
+  method: "get",
+  path: "/admin/openapi.json",
+  summary: "This document",
+  answers: { 200: answers("OpenAPI 3.1", z.looseObject({})) },
+});
+
+function addDocument(api: AdminSurface): void {
+  const document = documentOnce(() => api.routes, {
+    title: "Tollgate, the operator's API",
+    description:
+      "Accounts, keys, routing and prices of a Tollgate gateway. JSON, snake_case; USD in as decimal strings or " +
+      "numbers, out as numbers. Unknown fields are refused.",
+    bearer: "ADMIN_TOKEN",
+  });
+  api.add(read, async () => document());
+}

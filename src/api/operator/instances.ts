@@ -1,0 +1,150 @@
+/** `/admin/instances`: user-deployed models `<name>:<instance_id>` and the accounts that own them. */
+import * as z from "zod";
+import { type AccountId, asId } from "../../core/ids.ts";
+import type { InstanceRow } from "../../core/routing/routes.ts";
+import { foreignAliasesOf } from "../../platform/d1/aliases.ts";
+import { deleteInstance, findInstance, listInstances, putInstance } from "../../platform/d1/instances.ts";
+import { type AdminSurface, known } from "../kit/context.ts";
+import { Deleted, deleted, listOf, modelName, numberedPage, pageRequest } from "../kit/fields.ts";
+import { conflict, invalid, notFound } from "../kit/problem.ts";
+import { requireAccount, requireUpstreams } from "../kit/references.ts";
+import { answers, ok, route } from "../kit/route.ts";
+
+const INSTANCE_KINDS = ["chat", "image", "embedding", "rerank", "custom"] as const;
+/** Stored as the contract writes it, without the slash before it; segments that a URL would drop are no path. */
+const PATH = /^\/?(?!.*\/\/)(?!(.*\/)?\.{1,2}(\/|$))[\w~-][\w.~/-]{0,500}$/;
+
+const InstanceBody = z
+  .strictObject({
+    account: z.string(),
+    name: modelName.refine((name) => !name.includes(":"), "must not have a `:`"),
+    upstreams: z
+      .array(z.string().min(1).max(63))
+      .min(1)
+      .max(32)
+      .refine((ids) => new Set(ids).size === ids.length, "must not name an upstream twice"),
+    kind: z.enum(INSTANCE_KINDS).optional().meta({ description: "`chat` where absent" }),
+    custom_api_path: z
+      .string()
+      .regex(PATH, "must be a path such as predict or v2/predict, without `..`, query or fragment")
+      .nullable()
+      .optional()
+      .meta({ description: "The path that a `custom` instance serves; needed for those alone" }),
+  })
+  .meta({ id: "InstanceBody" });
+
+const InstanceAnswer = z
+  .object({
+    instance_id: z.int(),
+    model: z.string().meta({ description: "What tenants call, and the name of its price book row" }),
+    account: z.string(),
+    name: z.string(),
+    upstreams: z.array(z.string()),
+    kind: z.enum(INSTANCE_KINDS),
+    custom_api_path: z.string().nullable(),
+  })
+  .meta({ id: "Instance" });
+
+const instanceToWire = (row: InstanceRow) => ({
+  instance_id: row.instanceId,
+  model: `${row.name}:${row.instanceId}`,
+  account: row.account,
+  name: row.name,
+  upstreams: [...row.upstreams],
+  kind: row.kind,
+  custom_api_path: row.customApiPath,
+});
+
+const put = route({
+  method: "put",
+  path: "/admin/instances/{instance_id}",
+  summary: "Register or replace an instance",
+  body: InstanceBody,
+  answers: { 200: answers("The instance", InstanceAnswer) },
+});
+const list = route({
+  method: "get",
+  path: "/admin/instances",
+  summary: "List the instances",
+  query: z.strictObject({
+    ...numberedPage,
+    account: z.string().optional().meta({ description: "Those of this account" }),
+  }),
+  answers: { 200: answers("Instances by id", listOf(InstanceAnswer)) },
+});
+const get = route({
+  method: "get",
+  path: "/admin/instances/{instance_id}",
+  summary: "Read an instance",
+  answers: { 200: answers("The instance", InstanceAnswer) },
+});
+const remove = route({
+  method: "delete",
+  path: "/admin/instances/{instance_id}",
+  summary: "Forget an instance",
+  answers: { 200: answers("Deleted", Deleted) },
+});
+
+export function addInstances(api: AdminSurface): void {
+  api.add(put, async ({ work: desk, params, body }) => {
+    const row = instanceFrom(params.instance_id, body);
+    await requireAccount(desk, row.account);
+    await requireUpstreams(
+      desk,
+      row.upstreams.map((upstream) => ({ upstream })),
+      (index) => `upstreams.${index}`,
+    );
+    const foreign = await foreignAliasesOf(desk.books, row.instanceId, row.account);
+    if (foreign.length > 0) {
+      throw conflict(
+        "foreign_instance",
+        `Others than '${row.account}' may call this instance by the alias ${foreign.join(", ")}. Change that first.`,
+        "account",
+      );
+    }
+    await putInstance(desk.books, row, desk.now());
+    await desk.edge.routingChanged();
+    return ok(instanceToWire(row));
+  });
+
+  api.add(list, async ({ work: desk, query }) => {
+    const page = await listInstances(desk.books, pageRequest(query), query.account);
+    return ok({ data: page.data.map(instanceToWire), next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work: desk, params }) => {
+    const { instance_id: id } = params;
+    const row = await findInstance(desk.books, instanceIdFrom(id));
+    return ok(instanceToWire(known(row, "instance", id)));
+  });
+
+  api.add(remove, async ({ work: desk, params }) => {
+    const { instance_id: id } = params;
+    if (!(await deleteInstance(desk.books, instanceIdFrom(id)))) throw notFound("instance", id);
+    await desk.edge.routingChanged();
+    return ok(deleted(id));
+  });
+}
+
+function instanceIdFrom(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid("instance_id", "`instance_id` must be a positive integer.");
+  return Number(text);
+}
+
+function instanceFrom(id: string, body: z.output<typeof InstanceBody>): InstanceRow {
+  const kind = body.kind ?? "chat";
+  if (kind === "custom" && !body.custom_api_path) {
+    throw invalid("custom_api_path", "`custom_api_path` is required for a custom instance.");
+  }
+  if (kind !== "custom" && body.custom_api_path) {
+    throw invalid("custom_api_path", "`custom_api_path` is for custom instances alone.");
+  }
+  return {
+    instanceId: instanceIdFrom(id),
+    account: asId<AccountId>(body.account),
+    name: body.name,
+    upstreams: body.upstreams,
+    kind,
+    customApiPath: body.custom_api_path?.replace(/^\//, "") ?? null,
+  };
+}

@@ -1,0 +1,109 @@
+/** `/admin/accounts/{account}/keys`: virtual keys. A secret is shown once, where it is made. */
+import * as z from "zod";
+import { asId, type TeamId } from "../../core/ids.ts";
+import { type AdminSurface, type Desk, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
+import { changeKey, type KeyRing, makeKey, readKey, readLiveKey, revokeKey, rotateKey } from "../kit/key-operations.ts";
+import {
+  KeyAnswer,
+  KeyBody,
+  KeyPatch,
+  keyChangesFrom,
+  keyToWire,
+  NewKeyAnswer,
+  newKeyFrom,
+  RotateBody,
+} from "../kit/key-schema.ts";
+import { answers, created, ok, route } from "../kit/route.ts";
+
+const create = route({
+  method: "post",
+  path: "/admin/accounts/{account}/keys",
+  summary: "Make a key; its secret is shown in this answer only",
+  body: KeyBody,
+  answers: { 201: answers("The key with its secret", NewKeyAnswer) },
+});
+const list = route({
+  method: "get",
+  path: "/admin/accounts/{account}/keys",
+  summary: "List the keys that are not revoked",
+  query: z.strictObject({ ...numberedPage, team: z.string().optional().meta({ description: "Those of this team" }) }),
+  answers: { 200: answers("Keys, oldest first", listOf(KeyAnswer)) },
+});
+const get = route({
+  method: "get",
+  path: "/admin/accounts/{account}/keys/{key}",
+  summary: "Read a key, revoked ones too",
+  answers: { 200: answers("The key", KeyAnswer) },
+});
+const patch = route({
+  method: "patch",
+  path: "/admin/accounts/{account}/keys/{key}",
+  summary: "Change what is named, leave the rest; `blocked` holds from the moment it is answered",
+  body: KeyPatch,
+  answers: { 200: answers("The key", KeyAnswer) },
+});
+const remove = route({
+  method: "delete",
+  path: "/admin/accounts/{account}/keys/{key}",
+  summary: "Revoke a key for good, from the moment it is answered",
+  answers: { 200: answers("Revoked", Deleted) },
+});
+const rotate = route({
+  method: "post",
+  path: "/admin/accounts/{account}/keys/{key}/rotate",
+  summary: "Give a key a new secret; the old one works until the grace ends",
+  body: RotateBody,
+  bodyOptional: true,
+  answers: { 200: answers("The key with its new secret", NewKeyAnswer) },
+});
+
+export function addKeys(api: AdminSurface): void {
+  api.add(create, async ({ work: desk, params, body }) => {
+    const ring = await liveRing(desk, params.account);
+    const made = await makeKey(desk, ring, newKeyFrom(body));
+    return created({ ...keyToWire(made.key), key: made.secret });
+  });
+
+  api.add(list, async ({ work: desk, params, query }) => {
+    const { account: id } = params;
+    const { object } = await theAccount(desk, id);
+    const team = query.team === undefined ? undefined : asId<TeamId>(query.team);
+    const page = known(await object.keys(pageRequest(query), team), "account", id);
+    return ok({ data: page.data.map(keyToWire), next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work: desk, params }) => {
+    const { account: id, key: keyId } = params;
+    const { row, object } = await theAccount(desk, id);
+    const found = await readKey({ account: row.id, number: row.number, object }, keyId);
+    return ok(keyToWire(found));
+  });
+
+  api.add(patch, async ({ work: desk, params, body }) => {
+    const { account: id, key: keyId } = params;
+    const ring = await liveRing(desk, id);
+    const current = await readLiveKey(ring, keyId);
+    return ok(keyToWire(await changeKey(ring, current.id, keyChangesFrom(body))));
+  });
+
+  api.add(remove, async ({ work: desk, params }) => {
+    const { account: id, key: keyId } = params;
+    await revokeKey(desk, await liveRing(desk, id), keyId);
+    return ok(deleted(keyId));
+  });
+
+  api.add(rotate, async ({ work: desk, params, body }) => {
+    const { account: id, key: keyId } = params;
+    const ring = await liveRing(desk, id);
+    const current = await readLiveKey(ring, keyId);
+    const graceMs = Math.round(body.grace_seconds * 1000);
+    const rotated = await rotateKey(desk, ring, current.id, graceMs);
+    return ok({ ...keyToWire(rotated.key), key: rotated.secret });
+  });
+}
+
+async function liveRing(desk: Desk, account: string): Promise<KeyRing> {
+  const { row, object } = await theLiveAccount(desk, account);
+  return { account: row.id, number: row.number, object };
+}

@@ -1,0 +1,147 @@
+/** `/admin/accounts/{account}/credits`, its ledger, and `/admin/audit/{account}`: the account's money. */
+import * as z from "zod";
+import { type Audit, type Credit, ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
+import { formatUsd, toUsd } from "../../core/pricing/money.ts";
+import { type AdminSurface, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import { listOf, numberedPage, pageRequest, signedUsd, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { conflict, invalid } from "../kit/problem.ts";
+import { answers, created, ok, route } from "../kit/route.ts";
+import { toIso, toIsoOrNull } from "../kit/serializers.ts";
+
+const CreditBody = z
+  .strictObject({
+    amount_usd: signedUsd,
+    reference: z.string().min(1).max(200).meta({ description: "Counts once per account: repeat it safely" }),
+    kind: z.enum(["top_up", "refund", "correction"]).default("top_up"),
+    note: z.string().max(1000).nullable().optional(),
+  })
+  .meta({ id: "CreditBody" });
+
+const EntryAnswer = z
+  .object({
+    id: z.int(),
+    kind: z.enum(ENTRY_KINDS),
+    amount_usd: usdAnswer,
+    balance_usd: usdAnswer.meta({ description: "The balance after this entry" }),
+    at: timeAnswer,
+    call_id: z.string().nullable(),
+    model: z.string().nullable(),
+    key: z.string().nullable(),
+    reference: z.string().nullable(),
+    note: z.string().nullable(),
+  })
+  .meta({ id: "LedgerEntry" });
+
+const AuditAnswer = z
+  .object({
+    ok: z.boolean().meta({ description: "True only where `problems` is empty" }),
+    entries_usd: usdAnswer.meta({ description: "Sum of all entries" }),
+    balance_usd: usdAnswer,
+    held_usd: usdAnswer,
+    overrun_usd: usdAnswer,
+    operator_loss_usd: usdAnswer,
+    open_holds: z.int(),
+    oldest_hold_at: timeAnswer.nullable(),
+    outbox: z.int().meta({ description: "Usage events not yet known to stand in the reports" }),
+    problems: z.array(z.string()),
+  })
+  .meta({ id: "Audit" });
+
+export const entryToWire = (entry: LedgerEntry) => ({
+  id: entry.id,
+  kind: entry.kind,
+  amount_usd: toUsd(entry.amountNanoUsd),
+  balance_usd: toUsd(entry.balanceNanoUsd),
+  at: toIso(entry.atMs),
+  call_id: entry.callId,
+  model: entry.model,
+  key: entry.keyId,
+  reference: entry.reference,
+  note: entry.note,
+});
+
+const auditToWire = (audit: Audit) => ({
+  ok: audit.ok,
+  entries_usd: toUsd(audit.entriesNanoUsd),
+  balance_usd: toUsd(audit.balanceNanoUsd),
+  held_usd: toUsd(audit.heldNanoUsd),
+  overrun_usd: toUsd(audit.overrunNanoUsd),
+  operator_loss_usd: toUsd(audit.operatorLossNanoUsd),
+  open_holds: audit.openHolds,
+  oldest_hold_at: toIsoOrNull(audit.oldestHoldAtMs),
+  outbox: audit.outbox,
+  problems: [...audit.problems],
+});
+
+const credit = route({
+  method: "post",
+  path: "/admin/accounts/{account}/credits",
+  summary: "Book a top-up, a refund or a correction, once per reference",
+  body: CreditBody,
+  answers: {
+    200: answers("The entry that this reference already has", EntryAnswer),
+    201: answers("The new entry", EntryAnswer),
+  },
+});
+const entries = route({
+  method: "get",
+  path: "/admin/accounts/{account}/ledger",
+  summary: "Read the ledger, newest first",
+  query: z.strictObject(numberedPage),
+  answers: { 200: answers("Entries", listOf(EntryAnswer)) },
+});
+const audit = route({
+  method: "get",
+  path: "/admin/audit/{account}",
+  summary: "Recompute the ledger",
+  answers: { 200: answers("What the recomputation found", AuditAnswer) },
+});
+
+export function addLedger(api: AdminSurface): void {
+  api.add(credit, async ({ work: desk, params, body }) => {
+    const { account: id } = params;
+    const wanted = creditFrom(body);
+    const { object } = await theLiveAccount(desk, id);
+    const outcome = known(await object.credit(wanted), "account", id);
+    switch (outcome.kind) {
+      case "booked":
+        return created(entryToWire(outcome.entry));
+      case "already_booked":
+        return ok(entryToWire(outcome.entry));
+      case "reference_conflict":
+        throw conflict(
+          "reference_conflict",
+          `The reference '${wanted.reference}' stands for a ${outcome.entry.kind} of ` +
+            `${formatUsd(outcome.entry.amountNanoUsd)} USD. Use another reference for another credit.`,
+          "reference",
+        );
+      case "out_of_range":
+        throw conflict(
+          "balance_out_of_range",
+          "The balance would fall below what is held, or leave its range.",
+          "amount_usd",
+        );
+    }
+  });
+
+  api.add(entries, async ({ work: desk, params, query }) => {
+    const { account: id } = params;
+    const { object } = await theAccount(desk, id);
+    const page = known(await object.entries(pageRequest(query)), "account", id);
+    return ok({ data: page.data.map(entryToWire), next_cursor: page.nextCursor });
+  });
+
+  api.add(audit, async ({ work: desk, params }) => {
+    const { account: id } = params;
+    const { object } = await theAccount(desk, id);
+    return ok(auditToWire(known(await object.audit(), "account", id)));
+  });
+}
+
+function creditFrom(body: z.output<typeof CreditBody>): Credit {
+  if (body.amount_usd === 0) throw invalid("amount_usd", "`amount_usd` must not be zero.");
+  if (body.kind === "top_up" && body.amount_usd < 0) {
+    throw invalid("amount_usd", "`amount_usd` of a top_up must be above zero. Book a refund or a correction instead.");
+  }
+  return { kind: body.kind, amountNanoUsd: body.amount_usd, reference: body.reference, note: body.note ?? null };
+}

@@ -1,0 +1,188 @@
+/**
+ * `/admin/upstreams`: where calls can go. The credential goes in and never comes out: it is sealed before it is stored,
+ * and a PUT without one keeps the one that is there, unless it names another origin: a key goes to the host that it was
+ * given for only.
+ */
+import * as z from "zod";
+import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
+import { deleteUpstream, findUpstream, listUpstreams, putUpstream } from "../../platform/d1/upstreams.ts";
+import { type AdminSurface, known } from "../kit/context.ts";
+import { Deleted, deleted, listOf, namedPage, pageRequest, slug } from "../kit/fields.ts";
+import { conflict, invalid, notFound } from "../kit/problem.ts";
+import { answers, ok, route } from "../kit/route.ts";
+
+/** The longest a single call may last, ms: a hold is renewed for no longer. */
+const LONGEST_MS = 3_600_000;
+const milliseconds = z.int().min(1).max(LONGEST_MS).optional();
+
+const baseUrl = z
+  .string()
+  .max(2000)
+  .transform((text, context) => {
+    const root = serviceRoot(text);
+    if (root !== undefined) return root;
+    context.addIssue({
+      code: "custom",
+      message: "must be an http or https URL without credentials, query or fragment",
+    });
+    return z.NEVER;
+  })
+  .meta({
+    type: "string",
+    description: "The service's root; a trailing `/v1` is stripped",
+    example: "https://inference.example/v1",
+  });
+
+const UpstreamBody = z
+  .strictObject({
+    base_url: baseUrl,
+    api_key: z
+      .string()
+      .regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters")
+      .optional()
+      .meta({
+        description:
+          "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
+      }),
+    region: slug.nullable().optional(),
+    timeouts: z
+      .strictObject({
+        connect_ms: milliseconds,
+        first_byte_ms: milliseconds,
+        answer_ms: milliseconds,
+        idle_ms: milliseconds,
+        total_ms: milliseconds,
+      })
+      .optional()
+      .meta({
+        description:
+          "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
+      }),
+  })
+  .meta({ id: "UpstreamBody" });
+
+const UpstreamAnswer = z
+  .object({
+    id: z.string(),
+    base_url: z.string(),
+    api_key_set: z.literal(true),
+    region: z.string().nullable(),
+    timeouts: z.object({
+      connect_ms: z.int(),
+      first_byte_ms: z.int(),
+      answer_ms: z.int(),
+      idle_ms: z.int(),
+      total_ms: z.int(),
+    }),
+  })
+  .meta({ id: "Upstream" });
+
+const upstreamToWire = (row: UpstreamRow) => ({
+  id: row.id,
+  base_url: row.baseUrl,
+  api_key_set: true as const,
+  region: row.region,
+  timeouts: {
+    connect_ms: row.timeouts.connectMs,
+    first_byte_ms: row.timeouts.firstByteMs,
+    answer_ms: row.timeouts.answerMs,
+    idle_ms: row.timeouts.idleMs,
+    total_ms: row.timeouts.totalMs,
+  },
+});
+
+/** The URL as it is stored: no trailing slash, no trailing `/v1`. Undefined for what cannot be one. */
+export function serviceRoot(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  if (url.protocol !== "http:" && url.protocol !== "https:") return undefined;
+  if (url.username || url.password || /[?#]/.test(text)) return undefined;
+  return url.origin + url.pathname.replace(/\/+$/, "").replace(/\/v1$/, "").replace(/\/+$/, "");
+}
+
+const put = route({
+  method: "put",
+  path: "/admin/upstreams/{upstream}",
+  summary: "Make or replace an upstream",
+  body: UpstreamBody,
+  answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
+});
+const list = route({
+  method: "get",
+  path: "/admin/upstreams",
+  summary: "List the upstreams",
+  query: z.strictObject(namedPage),
+  answers: { 200: answers("Upstreams by id", listOf(UpstreamAnswer)) },
+});
+const get = route({
+  method: "get",
+  path: "/admin/upstreams/{upstream}",
+  summary: "Read an upstream",
+  answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
+});
+const remove = route({
+  method: "delete",
+  path: "/admin/upstreams/{upstream}",
+  summary: "Delete an upstream that no alias, instance or model names",
+  answers: { 200: answers("Deleted", Deleted) },
+});
+
+/** The credential that stays where none is given: for the host it was given for, and for no other. */
+function keptCredential(stored: UpstreamRow | undefined, baseUrl: string): string {
+  if (!stored) throw invalid("api_key", "`api_key` is required: this upstream has none yet.");
+  if (new URL(stored.baseUrl).origin !== new URL(baseUrl).origin) {
+    throw invalid("api_key", "`api_key` is required: `base_url` names another host than the stored key was given for.");
+  }
+  return stored.sealedApiKey;
+}
+
+export function addUpstreams(api: AdminSurface): void {
+  api.add(put, async ({ work: desk, params, body }) => {
+    const { upstream: id } = params;
+    if (!slug.safeParse(id).success) throw invalid("upstream", "`upstream` must be letters, digits, `.`, `_` or `-`.");
+    const sealed =
+      body.api_key === undefined
+        ? keptCredential(await findUpstream(desk.books, id), body.base_url)
+        : await desk.secrets.seal(id, body.api_key);
+    const row: UpstreamRow = {
+      id,
+      baseUrl: body.base_url,
+      region: body.region ?? null,
+      sealedApiKey: sealed,
+      timeouts: {
+        connectMs: body.timeouts?.connect_ms ?? DEFAULT_TIMEOUTS.connectMs,
+        firstByteMs: body.timeouts?.first_byte_ms ?? DEFAULT_TIMEOUTS.firstByteMs,
+        answerMs: body.timeouts?.answer_ms ?? DEFAULT_TIMEOUTS.answerMs,
+        idleMs: body.timeouts?.idle_ms ?? DEFAULT_TIMEOUTS.idleMs,
+        totalMs: body.timeouts?.total_ms ?? DEFAULT_TIMEOUTS.totalMs,
+      },
+    };
+    await putUpstream(desk.books, row, desk.now());
+    await desk.edge.routingChanged();
+    return ok(upstreamToWire(row));
+  });
+
+  api.add(list, async ({ work: desk, query }) => {
+    const page = await listUpstreams(desk.books, pageRequest(query));
+    return ok({ data: page.data.map(upstreamToWire), next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work: desk, params }) => {
+    const { upstream: id } = params;
+    return ok(upstreamToWire(known(await findUpstream(desk.books, id), "upstream", id)));
+  });
+
+  api.add(remove, async ({ work: desk, params }) => {
+    const { upstream: id } = params;
+    const outcome = await deleteUpstream(desk.books, id);
+    if (outcome.kind === "unknown") throw notFound("upstream", id);
+    if (outcome.kind === "in_use") {
+      throw conflict(
+        "upstream_in_use",
+        `The upstream '${id}' is named by ${outcome.users.join(", ")}. Change those first.`,
+      );
+    }
+    await desk.edge.routingChanged();
+    return ok(deleted(id));
+  });
+}

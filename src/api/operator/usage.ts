@@ -1,0 +1,26 @@
+/** `/admin/usage`: what was called, what it cost and what it brought, by any grouping over any range. */
+import * as z from "zod";
+import type { AdminSurface } from "../kit/context.ts";
+import { listOf } from "../kit/fields.ts";
+import { answers, ok, route } from "../kit/route.ts";
+import { UsageAnswer } from "../kit/usage-columns.ts";
+import { OPERATOR_GROUPS, reportQuery, usageReport } from "../kit/usage-report.ts";
+
+const report = route({
+  method: "get",
+  path: "/admin/usage",
+  summary: "Report usage by the time that calls ended; keys and teams that are gone included",
+  query: z.strictObject({
+    ...reportQuery(OPERATOR_GROUPS),
+    account: z.string().optional().meta({ description: "This account's calls only" }),
+  }),
+  answers: { 200: answers("One row a group, or one for all", listOf(UsageAnswer)) },
+  alsoAs: "text/csv",
+});
+
+export function addUsage(api: AdminSurface): void {
+  api.add(report, async ({ work: desk, query }) => {
+    const answer = await usageReport(desk.books, query, { account: query.account }, "operator", desk.now());
+    return answer instanceof Response ? answer : ok(answer as z.input<(typeof report)["answers"][200]["schema"]>);
+  });
+}

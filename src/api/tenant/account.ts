@@ -1,0 +1,139 @@
+/** `/account` and `/account/usage`: what a key's holder may know of its own state. */
+import * as z from "zod";
+import type { LevelStanding, Standing } from "../../core/account/key-status.ts";
+import { toUsd } from "../../core/pricing/money.ts";
+import { MODEL_KINDS, tenantPrices } from "../../core/pricing/prices.ts";
+import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
+import { allowsModel, callableModels, type RoutingSnapshot, resolveModel } from "../../core/routing/routes.ts";
+import { limitAnswers, listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { KeyAnswer, keyToWire } from "../kit/key-schema.ts";
+import { Problem } from "../kit/problem.ts";
+import { answers, ok, route } from "../kit/route.ts";
+import { limitsToWire, mapUnits, toIsoOrNull } from "../kit/serializers.ts";
+import { TenantUsageAnswer } from "../kit/usage-columns.ts";
+import { reportQuery, TENANT_GROUPS, usageReport } from "../kit/usage-report.ts";
+import type { SelfServiceSurface } from "./index.ts";
+
+const LevelAnswer = z
+  .object({
+    ...limitAnswers,
+    rpm_remaining: z.int().nullable(),
+    tpm_remaining: z.int().nullable(),
+    rpd_remaining: z.int().nullable(),
+    parallel_remaining: z.int().nullable(),
+    free_rpm_remaining: z.int().nullable(),
+    budget_spent: usdAnswer.nullable(),
+    budget_remaining: usdAnswer.nullable().meta({ description: "USD, less what calls in flight hold" }),
+    budget_resets_at: timeAnswer.nullable(),
+  })
+  .meta({ id: "LevelLimits" });
+
+const units = Object.fromEntries(UNIT_NAMES.map((unit) => [unit, usdAnswer.optional()])) as Record<
+  Unit,
+  z.ZodOptional<typeof usdAnswer>
+>;
+const AccountStateAnswer = z
+  .object({
+    id: z.string(),
+    number: z.int(),
+    name: z.string(),
+    balance_usd: usdAnswer,
+    held_usd: usdAnswer.meta({ description: "Set aside for calls in flight" }),
+    available_usd: usdAnswer.meta({ description: "What a call may hold now, credit included" }),
+    bills_monthly: z.boolean(),
+    compute_enabled: z.boolean(),
+    key: KeyAnswer,
+    limits: z.object({ key: LevelAnswer, team: LevelAnswer.nullable(), account: LevelAnswer }),
+    models: z.array(
+      z.object({
+        id: z.string(),
+        kind: z.enum(MODEL_KINDS),
+        prices: z.object(units).meta({ description: "USD per million tokens, per second, image or request" }),
+      }),
+    ),
+  })
+  .meta({ id: "AccountState" });
+
+const read = route({
+  method: "get",
+  path: "/account",
+  summary: "Limits and what is left of each, balance, and the models that this key may call with their prices",
+  answers: { 200: answers("Where the key stands", AccountStateAnswer) },
+});
+const usage = route({
+  method: "get",
+  path: "/account/usage",
+  summary: "Report usage: a member's key its own, others their account's or team's",
+  query: z.strictObject(reportQuery(TENANT_GROUPS)),
+  answers: { 200: answers("One row a group, or one for all", listOf(TenantUsageAnswer)) },
+  alsoAs: "text/csv",
+});
+
+const EVERYTHING = { kinds: MODEL_KINDS, instances: true };
+
+export function addSelfAccount(api: SelfServiceSurface): void {
+  api.add(read, async ({ work: { desk, standing } }) => {
+    const routing = await desk.edge.routing().catch((error) => {
+      desk.log({ event: "routing_failed", error: String(error) });
+      throw new Problem(503, "routing_unavailable", "Models cannot be read for a moment. Try again.");
+    });
+    return ok(stateToWire(standing, routing, desk.now()));
+  });
+
+  api.add(usage, async ({ work: { desk, standing }, query }) => {
+    const { account, key } = standing;
+    const whose = {
+      account: account.id,
+      ...(key.role === "member" ? { key: key.id } : key.team !== null && { team: key.team }),
+    };
+    const answer = await usageReport(desk.books, query, whose, "tenant", desk.now());
+    return answer instanceof Response ? answer : ok(answer as z.input<(typeof usage)["answers"][200]["schema"]>);
+  });
+}
+
+function stateToWire({ account, key, levels }: Standing, routing: RoutingSnapshot, nowMs: number) {
+  const free = account.balanceNanoUsd - account.heldNanoUsd;
+  const level = (name: LevelStanding["level"]) => {
+    const found = levels.find((candidate) => candidate.level === name);
+    return found ? levelToWire(found) : null;
+  };
+  const [own, whole] = [level("key"), level("account")];
+  if (!own || !whole) throw new Error("a standing without its key's or account's level");
+  const models = callableModels(routing, account.id, nowMs).flatMap(({ model }) => {
+    const resolution = resolveModel(routing, account.id, model, EVERYTHING, nowMs);
+    if (!resolution.ok || !allowsModel(key.models, model)) return [];
+    const { row } = resolution.route;
+    const { prices } = tenantPrices(row, account.plan, model);
+    return [{ id: model, kind: row.kind, prices: mapUnits(prices, toUsd) }];
+  });
+  return {
+    id: account.id,
+    number: account.number,
+    name: account.name,
+    balance_usd: toUsd(account.balanceNanoUsd),
+    held_usd: toUsd(account.heldNanoUsd),
+    available_usd: toUsd(Math.max(0, free + (account.billsMonthly ? account.creditLimitNanoUsd : 0))),
+    bills_monthly: account.billsMonthly,
+    compute_enabled: account.computeEnabled,
+    key: keyToWire(key),
+    limits: { key: own, team: level("team"), account: whole },
+    models,
+  };
+}
+
+function levelToWire({ limits, requests, tokens, dayRequests, free, slots, budget }: LevelStanding) {
+  const left = (limit: number | null, used: number) => (limit === null ? null : Math.max(0, limit - used));
+  const room = budget && left(limits.maxBudgetNanoUsd, budget.spentNanoUsd + budget.heldNanoUsd);
+  return {
+    ...limitsToWire(limits),
+    free_rpm_limit: free?.allowed ?? null,
+    rpm_remaining: left(limits.rpm_limit, requests),
+    tpm_remaining: left(limits.tpm_limit, tokens),
+    rpd_remaining: left(limits.rpd_limit, dayRequests ?? 0),
+    parallel_remaining: left(limits.max_parallel_requests, slots),
+    free_rpm_remaining: free && left(free.allowed, free.used),
+    budget_spent: budget && toUsd(budget.spentNanoUsd),
+    budget_remaining: room === null ? null : toUsd(room),
+    budget_resets_at: toIsoOrNull(budget?.endsAtMs ?? null),
+  };
+}

@@ -1,0 +1,81 @@
+/** `/billing`: balance and transactions in the shape of the compute contract; neither compute access nor scope needed. */
+import * as z from "zod";
+import { ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
+import { toUsd } from "../../core/pricing/money.ts";
+import { known } from "../kit/context.ts";
+import { numberedPage, pageRequest, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { Problem } from "../kit/problem.ts";
+import { answers, ok, route } from "../kit/route.ts";
+import { toIso } from "../kit/serializers.ts";
+import type { SelfServiceSurface } from "./index.ts";
+
+const BalanceAnswer = z
+  .object({
+    balance: z.number().meta({ description: "USD, less what calls in flight hold" }),
+    account_id: z.int(),
+    bills_monthly: z.boolean(),
+  })
+  .meta({ id: "Balance" });
+
+const TransactionAnswer = z
+  .object({
+    id: z.int(),
+    kind: z.enum(ENTRY_KINDS),
+    amount: usdAnswer,
+    balance: usdAnswer.meta({ description: "The balance after it" }),
+    created_at: timeAnswer,
+    request_id: z.string().nullable(),
+    model: z.string().nullable(),
+    key: z.string().nullable(),
+    reference: z.string().nullable(),
+  })
+  .meta({ id: "Transaction" });
+
+const balance = route({
+  method: "get",
+  path: "/billing/balance",
+  summary: "Read the account's balance",
+  answers: { 200: answers("The balance", BalanceAnswer) },
+});
+const transactions = route({
+  method: "get",
+  path: "/billing/transactions",
+  summary: "List what was booked, newest first; for owners",
+  query: z.strictObject({
+    ...numberedPage,
+    cursor: numberedPage.cursor.meta({ description: "The id of the last transaction of the page before" }),
+  }),
+  answers: { 200: answers("Transactions", z.array(TransactionAnswer)) },
+});
+
+export function addSelfBilling(api: SelfServiceSurface): void {
+  api.add(balance, async ({ work: { standing } }) => {
+    const { account } = standing;
+    return ok({
+      balance: toUsd(account.balanceNanoUsd - account.heldNanoUsd),
+      account_id: account.number,
+      bills_monthly: account.billsMonthly,
+    });
+  });
+
+  api.add(transactions, async ({ work: { standing, object }, query }) => {
+    if (standing.key.role !== "owner") {
+      throw new Problem(403, "role_not_allowed", "Transactions are for account owners. Use an owner's key.");
+    }
+    const page = known(await object.entries(pageRequest(query)), "account", standing.account.id);
+    return ok(page.data.map(transactionToWire));
+  });
+}
+
+/** The operator's notes are not for tenants. */
+const transactionToWire = (entry: LedgerEntry) => ({
+  id: entry.id,
+  kind: entry.kind,
+  amount: toUsd(entry.amountNanoUsd),
+  balance: toUsd(entry.balanceNanoUsd),
+  created_at: toIso(entry.atMs),
+  request_id: entry.callId,
+  model: entry.model,
+  key: entry.keyId,
+  reference: entry.reference,
+});

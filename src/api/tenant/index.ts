@@ -1,0 +1,95 @@
+/**
+ * Self-service with a virtual key: `/account` (limits, what is left, usage, keys and teams) and `/billing` in the shape
+ * of the compute contract.
+ *
+ * Each call asks the account object where the key stands, so a revoked key reads nothing; what changes something is
+ * judged again by the object in the transaction that does it. Tenants see their own prices and limits; never cost,
+ * upstreams, the plan, or that another tenant exists. Someone else's ids answer as unknown ones.
+ */
+import { type Context, Hono } from "hono";
+import type { Standing } from "../../core/account/key-status.ts";
+import type { AccountBooks } from "../../core/account/tenant.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { authenticate } from "../../gateway/authenticate.ts";
+import { callHeaders, refuse } from "../../gateway/http/responses.ts";
+import type { Caller } from "../../gateway/ports.ts";
+import { accountObject } from "../../platform/account/stub.ts";
+import { log } from "../../platform/log.ts";
+import type { PlatformPorts } from "../../platform/ports.ts";
+import { type Desk, deskOf } from "../kit/context.ts";
+import { answerError, Problem } from "../kit/problem.ts";
+import { type Route, Surface } from "../kit/route.ts";
+import { addSelfAccount } from "./account.ts";
+import { addSelfBilling } from "./billing.ts";
+import { addSelfKeys } from "./keys.ts";
+import { addSelfTeams } from "./teams.ts";
+
+/** One call's holder and what it works with. */
+export interface Tenant {
+  readonly desk: Desk;
+  readonly caller: Caller;
+  readonly standing: Standing;
+  readonly object: AccountBooks;
+}
+export interface SelfServiceBindings {
+  Bindings: Env & { ports: PlatformPorts };
+  Variables: { tenant: Tenant };
+}
+export type SelfServiceSurface = Surface<Tenant, SelfServiceBindings>;
+
+/** The first has `/account` itself, too: named beside it, the object would be asked twice. */
+const PATHS = ["/account/*", "/billing/*"];
+
+/** Answers `/account...` and `/billing...`; its paths are whole, so mount it at the root. */
+export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: readonly Route[] } {
+  const app = new Hono<SelfServiceBindings>();
+  app.onError((error, context) => inShape(context, answerError(error, context, log)));
+  for (const path of PATHS) {
+    app.use(path, async (context, next) => {
+      const refused = await identify(context);
+      if (refused) return refused;
+      return next();
+    });
+  }
+  const api: SelfServiceSurface = new Surface(app, (context) => context.get("tenant"));
+  for (const add of [addSelfAccount, addSelfKeys, addSelfTeams, addSelfBilling]) add(api);
+  for (const path of PATHS) {
+    app.all(path, (context) => {
+      throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not served here.`);
+    });
+  }
+  return { app, routes: api.routes };
+}
+
+/** Finds out who calls and where the key stands, or gives the refusal. */
+async function identify(context: Context<SelfServiceBindings>): Promise<Response | undefined> {
+  const { ports } = context.env;
+  const callId = ports.newCallId();
+  const no = (refusal: Refusal) => refuse(refusal, callId, isCompute(context) ? "compute" : "openai");
+  callHeaders(callId, null, undefined).forEach((value, name) => {
+    context.header(name, value);
+  });
+  const authentication = await authenticate(context.req.raw.headers, ports);
+  if (!authentication.ok) return no(authentication.refusal);
+  const { caller } = authentication;
+  const object = accountObject(context.env, caller.number);
+  try {
+    const answer = await object.standing(caller.digest);
+    if (!answer) return no({ kind: "bad_key", why: "unknown" });
+    if (!answer.ok) return no(answer.refusal);
+    context.set("tenant", { desk: deskOf(context.env, ports), caller, standing: answer.standing, object });
+    return undefined;
+  } catch (error) {
+    log({ event: "admission_failed", error: String(error) });
+    return no({ kind: "admission_unavailable" });
+  }
+}
+
+const isCompute = (context: Context): boolean => context.req.path.startsWith("/billing/");
+
+/** The compute contract has errors as plain text in `error`. */
+async function inShape(context: Context, response: Response): Promise<Response> {
+  if (!isCompute(context)) return response;
+  const { error } = await response.json<{ error: { message: string } }>();
+  return context.json({ error: error.message }, response.status as 400);
+}

@@ -1,0 +1,86 @@
+/**
+ * The decision to admit one call, from facts that were read in the same transaction that will write the hold.
+ *
+ * Order: limits (narrowest level first), price, budgets (narrowest first), money; the first that has no room is the
+ * refusal. Where the caller named no output cap, the least useful cap is what must fit; the cap granted is then the
+ * greatest that tokens, budgets and money leave. Who may call at all was decided before.
+ */
+
+import { dearestOf, pricesCover, type UnitPrices } from "../pricing/prices.ts";
+import { countedTokens } from "../pricing/usage.ts";
+import type { Refusal } from "../refusal.ts";
+import { type BudgetUse, budgetRefusal, budgetRoom } from "./budgets.ts";
+import { type Bound, boundUsage, LEAST_OUTPUT_CAP } from "./hold.ts";
+import { creditRefusal, type Money, moneyRoom } from "./ledger.ts";
+import { type LevelUse, limitRefusal, tokenRoom } from "./limits.ts";
+
+export interface AdmissionFacts {
+  readonly model: string;
+  readonly bound: Bound;
+  readonly prices: UnitPrices;
+  /** Costs the tenant nothing, in units without a price too. */
+  readonly free: boolean;
+  /** Narrowest first. */
+  readonly levels: readonly LevelUse[];
+  /** Narrowest first. */
+  readonly budgets: readonly BudgetUse[];
+  readonly money: Money;
+  readonly nowMs: number;
+}
+
+/** What is set aside for an admitted call. */
+export interface Grant {
+  readonly amountNanoUsd: number;
+  /** What counts against `tpm_limit` until the true figure is known. */
+  readonly countedTokens: number;
+  /** Per choice; undefined where the endpoint has no cap. */
+  readonly outputCap: number | undefined;
+}
+
+export type AdmissionDecision = { ok: true; grant: Grant } | { ok: false; refusal: Refusal };
+
+export function decideAdmission(facts: AdmissionFacts): AdmissionDecision {
+  const { bound, levels, budgets, money, nowMs } = facts;
+  const least = grantFor(facts, leastCap(bound));
+  const limited = limitRefusal(levels, least.countedTokens, nowMs);
+  if (limited) return { ok: false, refusal: limited };
+  if (!facts.free && !pricesCover(boundUsage(bound, undefined), facts.prices)) {
+    return { ok: false, refusal: { kind: "model_not_priced", model: facts.model } };
+  }
+  const poor =
+    (least.amountNanoUsd > 0 ? budgetRefusal(budgets, least.amountNanoUsd, nowMs) : undefined) ??
+    creditRefusal(money, least.amountNanoUsd);
+  if (poor) return { ok: false, refusal: poor };
+  if (!bound.output?.lowerable) return { ok: true, grant: least };
+  return { ok: true, grant: greatestGrant(facts, least.outputCap ?? 0, bound.output.cap) };
+}
+
+/** The cap that must fit: the caller's own, or the least useful one where admission chooses. */
+function leastCap(bound: Bound): number | undefined {
+  if (!bound.output?.lowerable) return bound.output?.cap;
+  return Math.min(LEAST_OUTPUT_CAP, bound.output.cap);
+}
+
+function grantFor(facts: AdmissionFacts, outputCap: number | undefined): Grant {
+  const usage = boundUsage(facts.bound, outputCap);
+  const amountNanoUsd = facts.free ? 0 : Math.min(dearestOf(usage, facts.prices), Number.MAX_SAFE_INTEGER);
+  return { amountNanoUsd, countedTokens: countedTokens(usage), outputCap };
+}
+
+/** The grant with the greatest cap in [fitting, wanted] that fits; both rooms shrink as the cap grows, so halve. */
+function greatestGrant(facts: AdmissionFacts, fitting: number, wanted: number): Grant {
+  const tokens = tokenRoom(facts.levels, facts.nowMs);
+  const nanoUsd = Math.min(budgetRoom(facts.budgets), moneyRoom(facts.money));
+  const fits = (grant: Grant) =>
+    grant.countedTokens <= tokens && (grant.amountNanoUsd === 0 || grant.amountNanoUsd <= nanoUsd);
+  const whole = grantFor(facts, wanted);
+  if (fits(whole)) return whole;
+  let low = fitting;
+  let high = wanted;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (fits(grantFor(facts, middle))) low = middle;
+    else high = middle;
+  }
+  return grantFor(facts, low);
+}

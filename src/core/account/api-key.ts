@@ -1,0 +1,68 @@
+/**
+ * Virtual keys: `sk-tg-` + 8 base62 (account number) + 24 base62 (random) + 6 base62 (tag).
+ *
+ * The tag is the first bytes of HMAC-SHA-256(`KEY_PEPPER`, what precedes), so that a mistyped or forged key is refused
+ * before any look-up. Pure: who calls brings the randomness and the HMAC.
+ */
+import { type AccountNumber, asId } from "../ids.ts";
+
+export const KEY_PREFIX = "sk-tg-";
+const NUMBER_LENGTH = 8;
+const RANDOM_LENGTH = 24;
+const TAG_LENGTH = 6;
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const SHAPE = /^sk-tg-[0-9A-Za-z]{38}$/;
+
+/** A key of the right shape; whether its tag is right is yet to be tried. */
+export interface ShapedKey {
+  readonly text: string;
+  readonly number: AccountNumber;
+  /** What the tag is made of. */
+  readonly signed: string;
+  readonly tag: string;
+}
+
+/** Splits a key; undefined where it cannot be one. */
+export function shapeKey(text: string): ShapedKey | undefined {
+  if (!SHAPE.test(text)) return undefined;
+  const digits = text.slice(KEY_PREFIX.length, KEY_PREFIX.length + NUMBER_LENGTH);
+  let number = 0;
+  for (const digit of digits) number = number * 62 + ALPHABET.indexOf(digit);
+  return {
+    text,
+    number: asId<AccountNumber>(number),
+    signed: text.slice(0, -TAG_LENGTH),
+    tag: text.slice(-TAG_LENGTH),
+  };
+}
+
+/** The signed part of a new key. `random`: at least 48 bytes; those that would bias a digit are passed over. */
+export function signedPart(number: AccountNumber, random: Uint8Array): string {
+  const fair = [...random].filter((byte) => byte < 248).slice(0, RANDOM_LENGTH);
+  if (fair.length < RANDOM_LENGTH) throw new RangeError("signedPart needs more random bytes");
+  return KEY_PREFIX + base62(BigInt(number), NUMBER_LENGTH) + fair.map((byte) => ALPHABET[byte % 62]).join("");
+}
+
+/** Six base62 digits of a key's HMAC. */
+export function tagOf(hmac: Uint8Array): string {
+  let value = 0n;
+  for (const byte of hmac.subarray(0, 8)) value = (value << 8n) | BigInt(byte);
+  return base62(value, TAG_LENGTH);
+}
+
+/** The last `length` base62 digits of a value. */
+function base62(value: bigint, length: number): string {
+  let digits = "";
+  for (let rest = value; digits.length < length; rest /= 62n) digits = ALPHABET[Number(rest % 62n)] + digits;
+  return digits;
+}
+
+export const toHex = (bytes: Uint8Array): string =>
+  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** Equal in the same time whatever differs: for tags and tokens. */
+export function equalInConstantTime(a: string, b: string): boolean {
+  let difference = a.length ^ b.length;
+  for (let index = 0; index < b.length; index++) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);
+  return difference === 0;
+}

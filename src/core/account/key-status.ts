@@ -1,0 +1,38 @@
+/**
+ * Where a key stands: who holds it, and at each level what its limits are and what counts against them now. It crosses
+ * the account object's RPC as a value.
+ */
+import type { LimitLevel, Refusal } from "../refusal.ts";
+import type { Account, Key, Limits, Team } from "./tenant.ts";
+
+/** One level's limits and what counts against them. */
+export interface LevelStanding {
+  readonly level: LimitLevel;
+  readonly limits: Limits;
+  /** In the last 60 s. */
+  readonly requests: number;
+  readonly tokens: number;
+  /** In the last 24 h; null where `rpd_limit` is not set. */
+  readonly dayRequests: number | null;
+  /** Calls that cost nothing and reached an upstream in the last 60 s, and how many may; null: no limit here. */
+  readonly free: { readonly used: number; readonly allowed: number } | null;
+  /** Calls in flight. */
+  readonly slots: number;
+  /** Null where there is no budget. */
+  readonly budget: {
+    readonly spentNanoUsd: number;
+    readonly heldNanoUsd: number;
+    /** When its window ends; null for `total`. */
+    readonly endsAtMs: number | null;
+  } | null;
+}
+
+export interface Standing {
+  readonly account: Account;
+  readonly team: Team | null;
+  readonly key: Key;
+  /** Narrowest first. */
+  readonly levels: readonly LevelStanding[];
+}
+
+export type StandingAnswer = { ok: true; standing: Standing } | { ok: false; refusal: Refusal };

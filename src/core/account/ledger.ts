@@ -1,0 +1,84 @@
+/**
+ * The rules of the ledger: hold, settle, release, expire, credit.
+ *
+ * Two-phase, as a bank does it: a hold sets money aside, one of three ends resolves it, once. A charge may not exceed
+ * its hold; what does is the operator's overrun. Balance less holds stays at or above the floor after every step. An
+ * expired hold may take one late end, which corrects its charge.
+ */
+import { MAX_NANO_USD } from "../pricing/money.ts";
+import type { Refusal } from "../refusal.ts";
+import type { AccountFields } from "./tenant.ts";
+
+/** An account's money at one moment, nano-USD. */
+export interface Money {
+  /** Sum of the ledger's entries. */
+  readonly balanceNanoUsd: number;
+  /** Sum of the open holds. */
+  readonly heldNanoUsd: number;
+  /** Balance less holds never goes below this: 0, or minus the credit limit of who pays monthly. */
+  readonly floorNanoUsd: number;
+}
+
+/** How far down an account may go. */
+export function floorOf(fields: Pick<AccountFields, "billsMonthly" | "creditLimitNanoUsd">): number {
+  return fields.billsMonthly ? 0 - Math.min(fields.creditLimitNanoUsd, MAX_NANO_USD) : 0;
+}
+
+/** What one more hold may take; negative where the floor was raised over what is used. */
+export const moneyRoom = (money: Money): number => money.balanceNanoUsd - money.heldNanoUsd - money.floorNanoUsd;
+
+/** Why `amountNanoUsd` cannot be held; undefined: it can. What costs nothing needs no credit. */
+export function creditRefusal(money: Money, amountNanoUsd: number): Refusal | undefined {
+  const availableNanoUsd = moneyRoom(money);
+  if (amountNanoUsd === 0 || amountNanoUsd <= availableNanoUsd) return undefined;
+  return {
+    kind: "no_credit",
+    neededNanoUsd: amountNanoUsd,
+    availableNanoUsd: Math.max(0, availableNanoUsd),
+    heldNanoUsd: money.heldNanoUsd,
+  };
+}
+
+/** Splits what a call came to: the tenant pays up to the hold, the operator the rest. */
+export function splitCharge(
+  actualNanoUsd: number,
+  heldNanoUsd: number,
+): { chargedNanoUsd: number; overrunNanoUsd: number } {
+  const chargedNanoUsd = Math.min(actualNanoUsd, heldNanoUsd);
+  return { chargedNanoUsd, overrunNanoUsd: actualNanoUsd - chargedNanoUsd };
+}
+
+/** What a settlement that comes after its hold's expiry changes. */
+export interface LateCharge {
+  /** All that the call is charged from now on. */
+  readonly chargedNanoUsd: number;
+  /** Usage beyond the hold. */
+  readonly overrunNanoUsd: number;
+  /** What the tenant would owe and cannot pay any more. */
+  readonly unpaidNanoUsd: number;
+}
+
+/**
+ * Brings the charge of an expired hold to min(actual, held). Its money is set aside no longer, so the charge rises by at
+ * most `roomNanoUsd`: what balance and budgets leave now.
+ */
+export function lateCharge(
+  actualNanoUsd: number,
+  hold: { readonly amountNanoUsd: number; readonly chargedNanoUsd: number },
+  roomNanoUsd: number,
+): LateCharge {
+  const { chargedNanoUsd: dueNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
+  const chargedNanoUsd = Math.min(dueNanoUsd, hold.chargedNanoUsd + Math.max(0, roomNanoUsd));
+  return { chargedNanoUsd, overrunNanoUsd, unpaidNanoUsd: dueNanoUsd - chargedNanoUsd };
+}
+
+/**
+ * Whether an entry of `amountNanoUsd` made by the operator may stand: what is stored stays exact, and what is taken
+ * away leaves the open holds covered. A top-up adds.
+ */
+export function mayCredit(money: Money, kind: "top_up" | "refund" | "correction", amountNanoUsd: number): boolean {
+  if (!Number.isSafeInteger(amountNanoUsd) || (kind === "top_up" && amountNanoUsd <= 0)) return false;
+  const balanceNanoUsd = money.balanceNanoUsd + amountNanoUsd;
+  if (Math.abs(amountNanoUsd) > MAX_NANO_USD || Math.abs(balanceNanoUsd) > MAX_NANO_USD) return false;
+  return amountNanoUsd >= 0 || moneyRoom(money) + amountNanoUsd >= 0;
+}

@@ -1,0 +1,189 @@
+/**
+ * What an owner's or admin's key may do to the keys and teams of its account. Pure; the account object asks it in the
+ * transaction that acts, so a key that was just revoked or narrowed does nothing more.
+ *
+ * The rules. Members manage nothing. No key changes itself. No key makes one that has more than it has, gives an existing
+ * one more of anything, or gets hold of one that has more (rotation shows a secret). It does not touch keys
+ * of a higher role, nor by way of the team that such a key is in: it neither deletes nor blocks that team, nor sets its
+ * limits. It gives no team more than it has itself, and moves no key that has more out of a team that held it back. A key
+ * that belongs to a team stays in that team: its keys are all it sees, and the limits of teams are not its to set.
+ */
+
+import type { KeyDigest, KeyId, TeamId } from "../ids.ts";
+import type { Refusal } from "../refusal.ts";
+import { allowsModel } from "../routing/routes.ts";
+import { DEFAULT_FREE_RPM } from "./free-calls.ts";
+import {
+  BUDGET_DURATIONS,
+  type Changes,
+  type Key,
+  type KeyFields,
+  type Limits,
+  ROLES,
+  type Role,
+  type Team,
+  type TeamFields,
+  type TooMany,
+} from "./tenant.ts";
+
+export type KeyChanges = Changes<KeyFields>;
+export type TeamChanges = Changes<TeamFields>;
+
+export type DelegatedAction =
+  | { kind: "create_key"; id: KeyId; digest: KeyDigest; lastFour: string; fields: KeyFields }
+  | { kind: "amend_key"; id: KeyId; changes: KeyChanges }
+  | { kind: "revoke_key"; id: KeyId }
+  | { kind: "rotate_key"; id: KeyId; digest: KeyDigest; lastFour: string; graceMs: number }
+  | { kind: "create_team"; id: TeamId; fields: TeamFields }
+  | { kind: "amend_team"; id: TeamId; changes: TeamChanges }
+  | { kind: "delete_team"; id: TeamId };
+
+/** `exceeds`: the field, as the bodies call it, in which the holder has less. */
+export type Denial = { why: "role" | "own_key" | "team_key" } | { why: "exceeds"; field: string };
+
+export type DelegationOutcome =
+  | { kind: "key"; key: Key; digests: readonly KeyDigest[] }
+  | { kind: "team"; team: Team }
+  /** The acting key itself is not live. */
+  | { kind: "refused"; refusal: Refusal }
+  | { kind: "denied"; denial: Denial }
+  /** No such key or team that this key can see, or no longer a live one. */
+  | { kind: "unknown" }
+  /** The team named is not a live one. */
+  | { kind: "no_team" }
+  | TooMany;
+
+const rank = (role: Role): number => ROLES.length - ROLES.indexOf(role);
+
+/** The roles above one. */
+export const rolesAbove = (role: Role): readonly Role[] => ROLES.filter((other) => rank(other) > rank(role));
+
+/** Whether a key may manage others at all. */
+export const manages = (holder: Key): boolean => holder.role !== "member";
+
+/** Whether a key is in sight: a holder in a team sees that team's alone. */
+export const sees = (holder: Key, team: TeamId | null): boolean => holder.team === null || holder.team === team;
+
+/** A team that is acted on, and whether a live key of a higher role than the holder's is in it. */
+export interface TeamTarget {
+  readonly team: Team;
+  readonly hasHigherRole: boolean;
+}
+
+/** Why the holder may not do this to anything at all: told before it is looked for, so that nothing can be probed. */
+export function generalDenialOf(holder: Key, action: DelegatedAction): Denial | undefined {
+  if (!manages(holder)) return { why: "role" };
+  return isOnTeam(action) && holder.team !== null ? { why: "team_key" } : undefined;
+}
+
+type TeamAction = Extract<DelegatedAction, { kind: "create_team" | "amend_team" | "delete_team" }>;
+const isOnTeam = (action: DelegatedAction): action is TeamAction =>
+  action.kind === "create_team" || action.kind === "amend_team" || action.kind === "delete_team";
+
+/** Why the holder may not do this to `target` (the key or team acted on, where there is one); undefined: it may. */
+export function denialOf(
+  holder: Key,
+  action: DelegatedAction,
+  target: Key | TeamTarget | undefined,
+): Denial | undefined {
+  const general = generalDenialOf(holder, action);
+  if (general) return general;
+  const team = target !== undefined && "hasHigherRole" in target ? target : undefined;
+  const key = target !== undefined && "role" in target ? target : undefined;
+  return isOnTeam(action) ? teamDenialOf(holder, action, team) : keyDenialOf(holder, action, key);
+}
+
+function teamDenialOf(holder: Key, action: TeamAction, target: TeamTarget | undefined): Denial | undefined {
+  const { limits, blocked } =
+    action.kind === "create_team" ? action.fields : action.kind === "amend_team" ? action.changes : {};
+  const stops = action.kind === "delete_team" || blocked !== undefined || limits !== undefined;
+  if (target?.hasHigherRole && stops) return { why: "exceeds", field: "role" };
+  const field =
+    limits &&
+    (exceedingLimit(holder.limits, wholeBudget(limits, target?.team.limits)) ?? exceedingFree(holder, limits));
+  return field === undefined ? undefined : { why: "exceeds", field };
+}
+
+function keyDenialOf(
+  holder: Key,
+  action: Exclude<DelegatedAction, TeamAction>,
+  target: Key | undefined,
+): Denial | undefined {
+  if (target?.id === holder.id) return { why: "own_key" };
+  if (target && rank(target.role) > rank(holder.role)) return { why: "exceeds", field: "role" };
+  const field = exceeding(holder, grantedBy(action, target));
+  return field === undefined ? undefined : { why: "exceeds", field };
+}
+
+/** What a key would have by this action that the holder must have too. */
+function grantedBy(action: Exclude<DelegatedAction, TeamAction>, target: Key | undefined): KeyChanges {
+  if (action.kind === "create_key") return action.fields;
+  if (action.kind === "rotate_key" && target) return target;
+  if (action.kind !== "amend_key") return {};
+  // Only what changes is held against the holder: what a key had before is not given by this.
+  const { limits, ...changes } = action.changes;
+  // Out of its team it has all that its own limits allow.
+  if (target && changes.team !== undefined && changes.team !== target.team) {
+    return { ...changes, limits: { ...target.limits, ...limits } };
+  }
+  return limits ? { ...changes, limits: wholeBudget(limits, target?.limits) } : changes;
+}
+
+/** Amount and window of a budget mean something together only: where one changes, both are looked at. */
+function wholeBudget(changes: Partial<Limits>, limits: Limits | undefined): Partial<Limits> {
+  if (!limits || (changes.maxBudgetNanoUsd === undefined && changes.budgetDuration === undefined)) return changes;
+  return { maxBudgetNanoUsd: limits.maxBudgetNanoUsd, budgetDuration: limits.budgetDuration, ...changes };
+}
+
+/** The first field of `granted` in which it has more than the holder. */
+function exceeding(holder: Key, granted: KeyChanges): string | undefined {
+  const { role, scopes, models, expiresAtMs, team, limits } = granted;
+  if (role !== undefined && rank(role) > rank(holder.role)) return "role";
+  if (scopes?.some((scope) => !holder.scopes.includes(scope))) return "scopes";
+  if (models !== undefined && !coversModels(holder.models, models)) return "models";
+  if (expiresAtMs !== undefined && beyond(holder.expiresAtMs, expiresAtMs)) return "expires_at";
+  if (team !== undefined && !sees(holder, team)) return "team";
+  if (!limits) return undefined;
+  // A key without one has the default, so null is no more than that.
+  const { free_rpm_limit = holder.limits.free_rpm_limit } = limits;
+  const [mine, theirs] = [holder.limits.free_rpm_limit, free_rpm_limit].map((limit) => limit ?? DEFAULT_FREE_RPM);
+  if (mine !== undefined && theirs !== undefined && theirs > mine) return "free_rpm_limit";
+  return exceedingLimit(holder.limits, limits);
+}
+
+/** A team's is a cap over those of its keys: who has no limit of its own gives no more by it. */
+function exceedingFree({ limits: mine }: Key, { free_rpm_limit: theirs }: Partial<Limits>): string | undefined {
+  return theirs !== undefined && beyond(mine.free_rpm_limit, theirs) ? "free_rpm_limit" : undefined;
+}
+
+/** Null is without end: it exceeds whatever ends. */
+const beyond = (mine: number | null, theirs: number | null): boolean =>
+  mine !== null && (theirs === null || theirs > mine);
+
+function coversModels(mine: readonly string[] | null, theirs: readonly string[] | null): boolean {
+  if (mine === null) return true;
+  return theirs?.every((entry) => covers(mine, entry)) ?? false;
+}
+
+/** A beginning is covered by a beginning of it, never by a list of names. */
+function covers(mine: readonly string[], entry: string): boolean {
+  if (!entry.endsWith("*")) return allowsModel(mine, entry);
+  return mine.some((own) => own.endsWith("*") && entry.slice(0, -1).startsWith(own.slice(0, -1)));
+}
+
+const COUNTED = ["rpm_limit", "tpm_limit", "rpd_limit", "max_parallel_requests"] as const;
+
+function exceedingLimit(mine: Limits, theirs: Partial<Limits>): string | undefined {
+  const counted = COUNTED.find((name) => {
+    const value = theirs[name];
+    return value !== undefined && beyond(mine[name], value);
+  });
+  if (counted) return counted;
+  const { maxBudgetNanoUsd, budgetDuration } = theirs;
+  if (maxBudgetNanoUsd !== undefined && beyond(mine.maxBudgetNanoUsd, maxBudgetNanoUsd)) return "max_budget";
+  // The same amount in a shorter window is more.
+  const shorter =
+    budgetDuration !== undefined &&
+    BUDGET_DURATIONS.indexOf(budgetDuration) < BUDGET_DURATIONS.indexOf(mine.budgetDuration);
+  return mine.maxBudgetNanoUsd !== null && shorter ? "budget_duration" : undefined;
+}

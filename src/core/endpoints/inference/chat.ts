@@ -1,0 +1,245 @@
+/**
+ * Chat completions, JSON and SSE (contract: POST /v1/chat/completions).
+ *
+ * Documented fields are held to their ranges; unknown ones pass with the value they had.
+ */
+import * as z from "zod";
+import { asObject, parseObject } from "../../formats/json-fields.ts";
+import { urlFault } from "../../formats/public-url.ts";
+import type { AnswerReader, EventVerdict, MeasuredBody, Meter, Sent } from "../../meters/meter.ts";
+import { countParts } from "../../meters/parts.ts";
+import { believe, boundTokens, OwnCount } from "../../meters/tokens.ts";
+import { writtenBytes } from "../../meters/written.ts";
+import type { Usage } from "../../pricing/usage.ts";
+import { CHAT_ANSWER, withUsageAnew } from "../answer-names.ts";
+import { json } from "../body.ts";
+import { endpoint } from "../endpoint.ts";
+import { CHAT_DATA } from "../inspection/callers-data.ts";
+import type { FieldRules } from "../inspection/inspect.ts";
+import { outputCaps } from "../inspection/refused.ts";
+import { isString, list } from "../list.ts";
+
+const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
+const isImageUrl = (url: string): boolean => DATA_URL.test(url) || urlFault(url) === undefined;
+
+const TextPart = z.looseObject({ type: z.literal("text"), text: z.string() });
+const ImagePart = z.looseObject({
+  type: z.literal("image_url"),
+  image_url: z.looseObject({
+    url: z
+      .string()
+      .refine(isImageUrl, "must be an https:// URL or a data URL of the form data:image/<subtype>;base64,<bytes>"),
+  }),
+});
+/** Parts that the contract does not name pass where the model's row bounds them (core/meters/parts.ts). */
+const OtherPart = z.looseObject({
+  type: z
+    .string('must be a string such as "text"')
+    .refine((type) => type !== "text" && type !== "image_url", "does not fit the part's other fields"),
+});
+
+const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
+const KNOWN_ROLES: ReadonlySet<unknown> = new Set(ROLES);
+
+const Message = z
+  .looseObject({
+    role: z.enum(ROLES),
+    content: z
+      .union([z.string(), z.array(z.unknown()).min(1)], "must be a string or an array of content parts")
+      .nullish(),
+  })
+  .superRefine((message, context) => {
+    checkContent(message.role, message.content, (at, text) =>
+      context.addIssue({ code: "custom", path: ["content", ...at], message: text }),
+    );
+  });
+
+/** A message of text alone, as most are. */
+const isPlainMessage = (message: unknown): boolean => {
+  const { role, content } = asObject(message) ?? {};
+  return typeof content === "string" && KNOWN_ROLES.has(role);
+};
+
+const isPlainPart = (part: unknown): boolean => {
+  const { type, text } = asObject(part) ?? {};
+  return type === "text" && typeof text === "string";
+};
+
+/** The first wrong part, judged by the schema of its own type, so that the error names the field that is wrong. */
+function checkContent(
+  role: string,
+  content: string | unknown[] | null | undefined,
+  complain: (at: PropertyKey[], text: string) => void,
+): void {
+  if (content === null || content === undefined) {
+    if (role !== "assistant") complain([], `is required for role \`${role}\``);
+    return;
+  }
+  if (typeof content === "string") return;
+  for (const [index, part] of content.entries()) {
+    if (isPlainPart(part)) continue;
+    const type = typeof part === "object" && part !== null ? (part as { type?: unknown }).type : undefined;
+    const schema = type === "text" ? TextPart : type === "image_url" ? ImagePart : OtherPart;
+    const issue = schema.safeParse(part).error?.issues[0];
+    if (issue) {
+      complain([index, ...issue.path], issue.message);
+      return;
+    }
+  }
+}
+
+const count = (least: number, most?: number) => (most ? z.int().min(least).max(most) : z.int().min(least));
+
+/** The most choices that one call may ask for, as OpenAI has it. */
+const MAX_CHOICES = 128;
+
+export const ChatRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  messages: list(Message, { least: 1, plain: isPlainMessage }),
+  max_tokens: count(1).nullish(),
+  max_completion_tokens: count(1).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  n: count(1, MAX_CHOICES).nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+  stop: z
+    .union([z.string(), list(z.string(), { plain: isString })], "must be a string or an array of strings")
+    .nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  seed: z.int().nullish(),
+  response_format: z.looseObject({ type: z.string() }).nullish(),
+  tools: list(
+    z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() }),
+  ).nullish(),
+  tool_choice: z.union([z.string(), z.looseObject({})], "must be a string or an object").nullish(),
+  user: z.string().nullish(),
+});
+type Chat = z.infer<typeof ChatRequest>;
+
+function leastCap(chat: Chat): number | undefined {
+  const given = [chat.max_tokens, chat.max_completion_tokens].filter((cap) => typeof cap === "number");
+  return given.length > 0 ? Math.min(...given) : undefined;
+}
+
+const meter: Meter<Chat> = {
+  bound: (chat, measured, row) => boundTokens({ outputCap: leastCap(chat), choices: chat.n ?? 1 }, measured, row),
+  reader: (chat, sent) => (chat.stream ? eventReader(chat, sent) : jsonReader(chat, sent)),
+};
+
+/** What of a chunk or completion the meter looks at; anything may stand in it. */
+interface Seen {
+  readonly error?: unknown;
+  readonly choices?: unknown;
+  readonly usage?: unknown;
+}
+
+function usageOf(seen: Seen, chat: Chat, sent: Sent<MeasuredBody>): Usage | undefined {
+  const usage = asObject(seen.usage);
+  if (!usage) return undefined;
+  const cap = (sent.outputCap ?? 0) * (chat.n ?? 1);
+  const cached = asObject(usage.prompt_tokens_details)?.cached_tokens;
+  return believe({ input: usage.prompt_tokens, output: usage.completion_tokens, cached }, sent.row, cap);
+}
+
+/** UTF-8 bytes of everything that the choices say. */
+function contentBytes(choices: unknown, field: "delta" | "message"): number {
+  if (!Array.isArray(choices)) return 0;
+  return choices.reduce<number>((sum, choice) => sum + writtenBytes(asObject(choice)?.[field]), 0);
+}
+
+const ownCount = (chat: Chat, sent: Sent<MeasuredBody>): OwnCount =>
+  new OwnCount(meter.bound(chat, sent.measured, sent.row), sent);
+
+function jsonReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
+  const own = ownCount(chat, sent);
+  let exact: Usage | undefined;
+  return {
+    kind: "json",
+    read(answer, skimmed) {
+      own.add(skimmed?.textBytes("choices") ?? 0);
+      const completion: Seen | undefined = asObject(answer);
+      if (!completion || completion.error || !Array.isArray(completion.choices)) return false;
+      own.add(contentBytes(completion.choices, "message"));
+      exact = usageOf(completion, chat, sent);
+      return true;
+    },
+    reading: () => own.reading(exact),
+  };
+}
+
+/** Choices of which a `finish_reason` has passed, by index; one that names none is the first. */
+function noteFinished(choices: unknown, finished: Set<unknown>): void {
+  if (!Array.isArray(choices)) return;
+  for (const choice of choices.slice(0, MAX_CHOICES)) {
+    const { finish_reason: reason, index = 0 } = asObject(choice) ?? {};
+    if (typeof reason === "string" && finished.size < MAX_CHOICES) finished.add(index);
+  }
+}
+
+function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
+  const own = ownCount(chat, sent);
+  const drops = chat.stream_options?.include_usage !== true;
+  const choices = chat.n ?? 1;
+  const finished = new Set<unknown>();
+  /** Its last usage, or its end, has been read. */
+  let told = false;
+  const awaitsUsage = () => finished.size >= choices && !told;
+  let exact: Usage | undefined;
+  let anew: string | null | undefined;
+  const event = (data: string): EventVerdict => {
+    anew = undefined;
+    if (data === "[DONE]") {
+      told = true;
+      return "end";
+    }
+    const chunk: Seen | undefined = parseObject(data);
+    if (!chunk || chunk.error) return "broken";
+    own.add(contentBytes(chunk.choices, "delta"));
+    noteFinished(chunk.choices, finished);
+    if (!asObject(chunk.usage)) return "pass";
+    told = finished.size >= choices;
+    exact = usageOf(chunk, chat, sent);
+    anew = withUsageAnew(data, null);
+    // Some engines put usage beside the last words; those are the caller's.
+    const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
+    return drops && usageOnly ? "drop" : "pass";
+  };
+  return {
+    kind: "events",
+    readFirst: drops,
+    event,
+    usageAnew: () => anew,
+    awaitsUsage,
+    reading: () => own.reading(exact),
+  };
+}
+
+const CAP = "max_tokens";
+const FIELDS: FieldRules = {
+  parts: { "messages[].content[]": [TextPart, ImagePart] },
+  known: ["reasoning.max_tokens"],
+  data: CHAT_DATA,
+  refused: outputCaps(CAP),
+};
+
+export const chatCompletions = endpoint({
+  id: "chat.completions",
+  method: "POST",
+  path: "/v1/chat/completions",
+  summary: "Chat completions for text and vision models, JSON or SSE",
+  body: json(ChatRequest, FIELDS),
+  model: "model",
+  kinds: ["chat"],
+  instances: true,
+  meter,
+  answer: CHAT_ANSWER,
+  retry: "safe",
+  errors: "openai",
+  accept: (chat) => (chat.stream ? "text/event-stream" : "application/json"),
+  streams: (chat) => chat.stream === true,
+  cap: { field: CAP, replaces: ["max_completion_tokens"] },
+  forced: (chat) => (chat.stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}),
+  parts: (chat) => countParts(chat),
+});

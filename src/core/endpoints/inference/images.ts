@@ -1,0 +1,62 @@
+/** Image generation and editing (contract: POST /v1/images/generations, POST /v1/images/edits). */
+import * as z from "zod";
+import { imagesMade } from "../../meters/flat.ts";
+import { IMAGE_ANSWER } from "../answer-names.ts";
+import { form, isFormFile, json } from "../body.ts";
+import { endpoint } from "../endpoint.ts";
+import { OTHER_DATA } from "../inspection/callers-data.ts";
+import type { FieldRules } from "../inspection/inspect.ts";
+import { MORE_IMAGES } from "../inspection/refused.ts";
+
+const SIZES = ["512x512", "768x768", "1024x1024", "1024x768", "768x1024"] as const;
+
+export const ImageGenerationRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  prompt: z.string().min(1),
+  n: z.literal(1, "must be 1: one image is made per call").nullish(),
+  size: z.enum(SIZES).nullish(),
+  response_format: z.enum(["b64_json", "url"]).nullish(),
+  steps: z.int().min(1).nullish(),
+  seed: z.int().nullish(),
+  user: z.string().nullish(),
+});
+
+export const ImageEditRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  image: z.custom((value) => isFormFile(value) && value.bytes.length > 0, "must be an image file"),
+  prompt: z.string().min(1),
+  n: z.literal("1", "must be 1: one image is made per call").optional(),
+  size: z.string().optional(),
+});
+
+const FIELDS: FieldRules = { data: OTHER_DATA, refused: MORE_IMAGES };
+
+export const imageGenerations = endpoint({
+  id: "images.generations",
+  method: "POST",
+  path: "/v1/images/generations",
+  summary: "One image from a prompt",
+  body: json(ImageGenerationRequest, FIELDS),
+  model: "model",
+  kinds: ["image"],
+  instances: true,
+  meter: imagesMade(1),
+  answer: IMAGE_ANSWER,
+  retry: "costly",
+  errors: "openai",
+});
+
+export const imageEdits = endpoint({
+  id: "images.edits",
+  method: "POST",
+  path: "/v1/images/edits",
+  summary: "One image from an image and a prompt",
+  body: form(ImageEditRequest, FIELDS),
+  model: "model",
+  kinds: ["image"],
+  instances: true,
+  meter: imagesMade(1),
+  answer: IMAGE_ANSWER,
+  retry: "costly",
+  errors: "openai",
+});

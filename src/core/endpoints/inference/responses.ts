@@ -1,0 +1,198 @@
+/**
+ * Stateful responses, JSON and SSE (contract: POST /v1/responses, GET /v1/responses/{id}, POST .../cancel).
+ *
+ * The service keeps the conversation; the id that it hands out is the account's from then on, and pins every later turn
+ * and read to the target that made it.
+ */
+import * as z from "zod";
+import { asObject, parseObject } from "../../formats/json-fields.ts";
+import type { EventReader, EventVerdict, JsonReader, MeasuredBody, Meter, Sent } from "../../meters/meter.ts";
+import { countParts } from "../../meters/parts.ts";
+import { believe, boundTokens, OwnCount, utf8Bytes } from "../../meters/tokens.ts";
+import { writtenBytes } from "../../meters/written.ts";
+import type { Usage } from "../../pricing/usage.ts";
+import { RESPONSE_ANSWER, withUsageAnew } from "../answer-names.ts";
+import { json, nothing } from "../body.ts";
+import { endpoint } from "../endpoint.ts";
+import { RESPONSES_DATA } from "../inspection/callers-data.ts";
+import type { FieldRules } from "../inspection/inspect.ts";
+import { outputCaps } from "../inspection/refused.ts";
+import { namesStoredItem } from "../inspection/stored-item.ts";
+import { list } from "../list.ts";
+
+const Item = z
+  .looseObject({ type: z.string().nullish() })
+  .refine((item) => !namesStoredItem(item), "names a stored item; send the content itself");
+
+export const ResponsesRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  input: z.union([z.string(), list(Item, { least: 1 })], "must be a text or an array of content items"),
+  instructions: z.string().nullish(),
+  previous_response_id: z.string().min(1).max(256).nullish(),
+  max_output_tokens: z.int().min(1).nullish(),
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  stream: z.boolean().nullish(),
+  store: z.boolean().nullish(),
+  user: z.string().nullish(),
+});
+type Responses = z.infer<typeof ResponsesRequest>;
+
+/** A text given for a list of items stands for one message; this is what such a message has around its text. */
+const MESSAGE_BYTES = utf8Bytes('[{"role":"user","content":}]');
+
+function ownCount(body: Responses, sent: Sent<MeasuredBody>): OwnCount {
+  const messageTokens = typeof body.input === "string" ? Math.ceil(MESSAGE_BYTES / 4) : 0;
+  return new OwnCount(meter.bound(body, sent.measured, sent.row), sent, messageTokens);
+}
+
+function usageOf(response: Record<string, unknown>, sent: Sent): Usage | undefined {
+  const usage = asObject(response.usage);
+  if (!usage) return undefined;
+  const cached = asObject(usage.input_tokens_details)?.cached_tokens;
+  return believe({ input: usage.input_tokens, output: usage.output_tokens, cached }, sent.row, sent.outputCap ?? 0);
+}
+
+const idOf = (response: Record<string, unknown> | undefined): string | null =>
+  typeof response?.id === "string" && response.id !== "" ? response.id : null;
+
+function jsonReader(body: Responses, sent: Sent<MeasuredBody>): JsonReader {
+  const own = ownCount(body, sent);
+  let exact: Usage | undefined;
+  let id: string | null = null;
+  return {
+    kind: "json",
+    read(answer, skimmed) {
+      own.add(skimmed?.textBytes("output") ?? 0);
+      const response = asObject(answer);
+      id = idOf(response);
+      if (!response || response.error || id === null) return false;
+      own.add(writtenBytes(response.output));
+      exact = usageOf(response, sent);
+      return true;
+    },
+    created: () => id,
+    reading: () => own.reading(exact),
+  };
+}
+
+/** Events after which nothing more is said. */
+const LAST_EVENTS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
+const FAILED_EVENTS: ReadonlySet<unknown> = new Set(["response.failed", "error"]);
+
+/** What events of a stream say that was not said before: pieces as they come, items that come whole. */
+class StreamedItems {
+  /** Bytes of pieces whose items have not been told whole. */
+  #open = 0;
+
+  written(said: Record<string, unknown>): number {
+    // Pieces of sound are no text tokens; their transcript has pieces of its own.
+    if (typeof said.delta === "string" && !/audio\.delta$/.test(String(said.type))) {
+      const bytes = utf8Bytes(said.delta);
+      this.#open += bytes;
+      return bytes;
+    }
+    if (said.type !== "response.output_item.done") return 0;
+    const bytes = writtenBytes(said.item);
+    const unseen = Math.max(0, bytes - this.#open);
+    this.#open = Math.max(0, this.#open - bytes);
+    return unseen;
+  }
+}
+
+function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
+  const own = ownCount(body, sent);
+  const items = new StreamedItems();
+  let exact: Usage | undefined;
+  let id: string | null = null;
+  let anew: string | null | undefined;
+  let openItems = 0;
+  /** The last event ended the last item that was open. Another may follow, as long as the response is not completed. */
+  let finished = false;
+  const event = (data: string): EventVerdict => {
+    anew = undefined;
+    if (data === "[DONE]") return "end";
+    const said = parseObject(data);
+    if (!said || said.error || FAILED_EVENTS.has(said.type)) return "broken";
+    const response = asObject(said.response);
+    id = idOf(response) ?? id;
+    if (asObject(response?.usage)) anew = withUsageAnew(data, "response");
+    own.add(items.written(said));
+    if (said.type === "response.output_item.added") openItems++;
+    if (said.type === "response.output_item.done") openItems--;
+    finished = said.type === "response.output_item.done" && openItems <= 0;
+    if (!response || !LAST_EVENTS.has(said.type)) return "pass";
+    own.atLeast(writtenBytes(response.output));
+    exact = usageOf(response, sent);
+    return "end";
+  };
+  const reading = () => own.reading(exact);
+  return {
+    kind: "events",
+    readFirst: true,
+    event,
+    usageAnew: () => anew,
+    created: () => id,
+    awaitsUsage: () => finished,
+    reading,
+  };
+}
+
+const meter: Meter<Responses> = {
+  bound: (body, measured, row) =>
+    boundTokens({ outputCap: body.max_output_tokens ?? undefined, choices: 1 }, measured, row),
+  reader: (body, sent) => (body.stream ? eventReader(body, sent) : jsonReader(body, sent)),
+};
+
+const CAP = "max_output_tokens";
+const FIELDS: FieldRules = {
+  known: ["reasoning.max_tokens"],
+  data: RESPONSES_DATA,
+  refused: outputCaps(CAP),
+};
+
+export const createResponse = endpoint({
+  id: "responses.create",
+  method: "POST",
+  path: "/v1/responses",
+  summary: "A turn of a conversation that the service keeps, JSON or SSE",
+  body: json(ResponsesRequest, FIELDS),
+  model: "model",
+  kinds: ["chat"],
+  meter,
+  answer: RESPONSE_ANSWER,
+  retry: "creates",
+  errors: "openai",
+  accept: (body) => (body.stream ? "text/event-stream" : "application/json"),
+  streams: (body) => body.stream === true,
+  cap: { field: CAP, replaces: [] },
+  parts: (body) => countParts(body),
+  creates: "response",
+  owned: [{ kind: "response", at: "previous_response_id" }],
+});
+
+export const getResponse = endpoint({
+  id: "responses.get",
+  method: "GET",
+  path: "/v1/responses/{id}",
+  summary: "A response of the last 24 hours",
+  body: nothing,
+  kinds: [],
+  answer: RESPONSE_ANSWER,
+  retry: "safe",
+  errors: "openai",
+  owned: [{ kind: "response", at: "path.id" }],
+});
+
+export const cancelResponse = endpoint({
+  id: "responses.cancel",
+  method: "POST",
+  path: "/v1/responses/{id}/cancel",
+  summary: "Ends a response that is being made",
+  body: nothing,
+  kinds: [],
+  answer: RESPONSE_ANSWER,
+  retry: "safe",
+  errors: "openai",
+  owned: [{ kind: "response", at: "path.id" }],
+});

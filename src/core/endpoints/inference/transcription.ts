@@ -1,0 +1,54 @@
+/** Transcription (contract: POST /v1/audio/transcriptions), charged per second of the recording, by its true length. */
+import * as z from "zod";
+import { audioHeard, LONGEST_RECORDING_MS } from "../../meters/audio.ts";
+import { TRANSCRIPT_ANSWER } from "../answer-names.ts";
+import { type BodyRule, type FormFile, form, isFormFile } from "../body.ts";
+import { endpoint } from "../endpoint.ts";
+import { OTHER_DATA } from "../inspection/callers-data.ts";
+
+/** Contract, "Limits". */
+export const MAX_FILE_BYTES = 25 * 1024 * 1024;
+
+export const TranscriptionRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  file: z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file"),
+  language: z
+    .string()
+    .regex(/^([A-Za-z]{2})?$/, "must be a two-letter ISO-639-1 code, or blank")
+    .optional(),
+  prompt: z.string().optional(),
+  response_format: z.enum(["json", "text", "srt", "vtt", "verbose_json"]).optional(),
+  temperature: z
+    .string()
+    .refine((text) => text.trim() !== "" && Number.isFinite(Number(text)), "must be a number")
+    .optional(),
+});
+type Transcription = z.infer<typeof TranscriptionRequest>;
+
+const anyForm = form(TranscriptionRequest, { data: OTHER_DATA, noUrls: "the recording is sent as `file`" });
+const body: BodyRule<Transcription> = {
+  ...anyForm,
+  parse(raw, rules) {
+    const parsed = anyForm.parse(raw, rules);
+    if (!parsed.ok || parsed.body.file.bytes.length <= MAX_FILE_BYTES) return parsed;
+    return { ok: false, refusal: { kind: "too_large", limitBytes: MAX_FILE_BYTES } };
+  },
+};
+
+const isJson = ({ response_format = "json" }: Transcription): boolean => response_format.endsWith("json");
+
+export const transcription = endpoint({
+  id: "audio.transcriptions",
+  method: "POST",
+  path: "/v1/audio/transcriptions",
+  summary: "Text of a recording as json, verbose_json, text, srt or vtt",
+  body,
+  model: "model",
+  kinds: ["transcription"],
+  meter: audioHeard(isJson),
+  answer: TRANSCRIPT_ANSWER,
+  retry: "costly",
+  errors: "openai",
+  accept: (asked) => (isJson(asked) ? "application/json" : "text/*"),
+  recording: ({ file }) => ({ bytes: file.bytes, field: "file", longestMs: LONGEST_RECORDING_MS }),
+});

@@ -1,0 +1,94 @@
+/**
+ * Video (contract: POST /v1/video/generations, GET /v1/video/jobs/{id}, POST /v1/video/quote, GET
+ * /platform/models/{model}/pricing). A submission is quoted first and held for the quote's upper end; what the job comes to
+ * is known when it is finished, minutes later, and is the account object's to settle (core/video/jobs.ts).
+ */
+import type { JsonReader, Meter } from "../../meters/meter.ts";
+import { readAcknowledgement } from "../../video/job-document.ts";
+import { unitOf } from "../../video/rates.ts";
+import { sentFields, VideoRequest } from "../../video/request.ts";
+import { json, nothing } from "../body.ts";
+import { endpoint } from "../endpoint.ts";
+
+/** Of the acknowledgement. Its usage is the least that the quote names: all that is known of a job that says nothing. */
+function acknowledgementReader(body: VideoRequest, minTokens: number): JsonReader {
+  let id: string | null = null;
+  return {
+    kind: "json",
+    read(answer) {
+      id = readAcknowledgement(answer)?.id ?? null;
+      return id !== null;
+    },
+    created: () => id,
+    reading: () => ({ source: "own_count", usage: { [unitOf(body)]: minTokens } }),
+  };
+}
+
+const meter: Meter<VideoRequest> = {
+  bound: (body, { estimate }) => {
+    if (!estimate) throw new Error("a submission was not quoted before its admission");
+    return { fixed: { [unitOf(body)]: estimate.maxTokens } };
+  },
+  reader: (body, { measured }) => acknowledgementReader(body, measured.estimate?.minTokens ?? 0),
+};
+
+/** The upstream's path of quotes: for the tenant's own, and before each submission. */
+export const QUOTE_PATH = "/v1/video/quote";
+
+export const videoGenerations = endpoint({
+  id: "video.generations",
+  method: "POST",
+  path: "/v1/video/generations",
+  summary: "Submits a video job",
+  body: json(VideoRequest),
+  model: "model",
+  manner: "job",
+  kinds: ["video"],
+  meter,
+  forced: sentFields,
+  retry: "creates",
+  errors: "video",
+  jobUnit: unitOf,
+  creates: "video_job",
+});
+
+export const videoJob = endpoint({
+  id: "video.jobs",
+  method: "GET",
+  path: "/v1/video/jobs/{id}",
+  summary: "A video job of the last 7 days, with a fresh link once it is completed",
+  body: nothing,
+  manner: "poll",
+  kinds: [],
+  retry: "safe",
+  errors: "video",
+  owned: [{ kind: "video_job", at: "path.id" }],
+});
+
+export const videoQuote = endpoint({
+  id: "video.quote",
+  method: "POST",
+  path: QUOTE_PATH,
+  summary: "What a submission may cost",
+  body: json(VideoRequest),
+  model: "model",
+  manner: "quote",
+  kinds: ["video"],
+  forced: sentFields,
+  retry: "safe",
+  errors: "video",
+  jobUnit: unitOf,
+});
+
+export const videoPrices = endpoint({
+  id: "video.pricing",
+  method: "GET",
+  path: "/platform/models/{model}/pricing",
+  summary: "The rates of a video model",
+  body: nothing,
+  modelParam: "model",
+  manner: "prices",
+  kinds: ["video"],
+  retry: "safe",
+  errors: "video",
+});

@@ -1,0 +1,64 @@
+/**
+ * Voice cloning and speech editing (contract: POST /v1/audio/voice-clone, POST /v1/audio/text-local-edit), charged as
+ * speech. Tuning fields pass as they came.
+ */
+import * as z from "zod";
+import { audioMade, charactersOf } from "../../meters/audio.ts";
+import { type FormFile, form, isFormFile } from "../body.ts";
+import { endpoint } from "../endpoint.ts";
+import { OTHER_DATA } from "../inspection/callers-data.ts";
+
+const audioFile = () =>
+  z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file");
+
+export const VoiceCloneRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  input: z.string().min(1),
+  reference_audio: audioFile(),
+  language: z.string().optional(),
+});
+
+export const TextLocalEditRequest = z.looseObject({
+  model: z.string().min(1).max(256),
+  source_audio: audioFile(),
+  original_text: z.string().min(1),
+  edited_text: z.string().min(1),
+  /** The one tuning field that can make the answer longer than its text is: on both sides of the edit. */
+  padding_ms: z
+    .string()
+    .regex(/^\d{1,6}(\.\d+)?$/, "must be a number of milliseconds below 1000000")
+    .optional(),
+});
+
+export const voiceClone = endpoint({
+  id: "audio.voice_clone",
+  method: "POST",
+  path: "/v1/audio/voice-clone",
+  summary: "Speech in the voice of a reference clip",
+  body: form(VoiceCloneRequest),
+  model: "model",
+  kinds: ["voice"],
+  meter: audioMade(({ input }: z.infer<typeof VoiceCloneRequest>) => ({ characters: charactersOf(input), speed: 1 })),
+  retry: "costly",
+  errors: "openai",
+  accept: () => "audio/*",
+});
+
+export const textLocalEdit = endpoint({
+  id: "audio.text_local_edit",
+  method: "POST",
+  path: "/v1/audio/text-local-edit",
+  summary: "A recording with a part of what it says replaced",
+  body: form(TextLocalEditRequest, { data: OTHER_DATA, noUrls: "the recording is sent as `source_audio`" }),
+  model: "model",
+  kinds: ["voice"],
+  meter: audioMade(({ edited_text, padding_ms = "0" }: z.infer<typeof TextLocalEditRequest>) => ({
+    characters: charactersOf(edited_text),
+    speed: 1,
+    paddingMs: 2 * Number(padding_ms),
+  })),
+  retry: "costly",
+  errors: "openai",
+  accept: () => "audio/*",
+  recording: ({ source_audio }) => ({ bytes: source_audio.bytes, field: "source_audio", longestMs: null }),
+});

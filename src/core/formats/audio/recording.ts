@@ -1,0 +1,19 @@
+/** How long a whole recording is, in any of the contract's formats. What a truncated file still holds counts. */
+import { isoMs } from "./iso.ts";
+import { AudioMeasure } from "./measure.ts";
+import { webmMs } from "./webm.ts";
+
+/** Whole ms, above zero; null for what is no audio of a known format. */
+export function recordingLengthMs(bytes: Uint8Array): number | null {
+  const ms = Math.round(lengthOf(bytes) ?? 0);
+  return ms > 0 ? ms : null;
+}
+
+function lengthOf(bytes: Uint8Array): number | null {
+  const tag = (at: number) => String.fromCharCode(...bytes.subarray(at, at + 4));
+  if (tag(4) === "ftyp") return isoMs(bytes);
+  if (tag(0) === "\x1a\x45\xdf\xa3") return webmMs(bytes);
+  const measure = new AudioMeasure();
+  measure.push(bytes);
+  return measure.ms;
+}

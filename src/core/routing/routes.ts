@@ -1,0 +1,262 @@
+/**
+ * The operator's routing tables as plain data, and the resolution of a model name over them.
+ */
+import type { AccountId } from "../ids.ts";
+import type { Owned } from "../owned.ts";
+import { MODEL_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts";
+import type { Refusal } from "../refusal.ts";
+
+/** Time limits on one upstream call, ms. */
+export interface UpstreamTimeouts {
+  /** To a connection that stands, as far as that can be told (docs/decisions/0008). */
+  readonly connectMs: number;
+  /** To the first byte of a stream. */
+  readonly firstByteMs: number;
+  /** From sending to the last byte of an answer that is not streamed: it has to be made before its first byte can come. */
+  readonly answerMs: number;
+  /** Between two reads of the body. */
+  readonly idleMs: number;
+  /** The whole call. */
+  readonly totalMs: number;
+}
+export const DEFAULT_TIMEOUTS: UpstreamTimeouts = {
+  connectMs: 10_000,
+  firstByteMs: 120_000,
+  answerMs: 600_000,
+  idleMs: 60_000,
+  totalMs: 3_600_000,
+};
+
+export interface UpstreamRow {
+  readonly id: string;
+  /** Service root without a trailing slash or `/v1`. */
+  readonly baseUrl: string;
+  readonly region: string | null;
+  /** AES-GCM under `MASTER_KEY`; opened by the platform only. */
+  readonly sealedApiKey: string;
+  readonly timeouts: UpstreamTimeouts;
+}
+
+/** An upstream and a model there. */
+export interface Target {
+  readonly upstream: string;
+  readonly model: string;
+  /** 0 is asked first; equal ones share by weight. */
+  readonly priority: number;
+  readonly weight: number;
+}
+
+export interface AliasRow {
+  readonly alias: string;
+  /** Set for an account's own alias, which hides a common one of the same name. */
+  readonly account: AccountId | null;
+  readonly targets: readonly Target[];
+  readonly retryOn: readonly (500 | 502)[];
+}
+
+/** A user-deployed model; belongs to one account. */
+export interface InstanceRow {
+  readonly instanceId: number;
+  readonly account: AccountId;
+  readonly name: string;
+  readonly upstreams: readonly string[];
+  readonly kind: Extract<ModelKind, "chat" | "image" | "embedding" | "rerank" | "custom">;
+  readonly customApiPath: string | null;
+}
+
+/** The routing snapshot: a cache of the operator's books, rebuilt whole. Model rows newest first. */
+export interface RoutingSnapshot {
+  readonly builtAtMs: number;
+  readonly upstreams: Readonly<Record<string, UpstreamRow>>;
+  /** By `aliasKey`. */
+  readonly aliases: Readonly<Record<string, AliasRow>>;
+  readonly models: Readonly<Record<string, readonly ModelRow[]>>;
+  /** By instance id. */
+  readonly instances: Readonly<Record<string, InstanceRow>>;
+}
+
+export const EMPTY_SNAPSHOT: RoutingSnapshot = { builtAtMs: 0, upstreams: {}, aliases: {}, models: {}, instances: {} };
+
+/** A space stands in no account id and no alias. */
+export const aliasKey = (account: AccountId | null, alias: string): string => `${account ?? ""} ${alias}`;
+
+/** Where a call may go and what it is priced by. */
+export interface Route {
+  /** The name as called. */
+  readonly model: string;
+  readonly alias: string | null;
+  /** At least one. */
+  readonly targets: readonly Target[];
+  readonly row: ModelRow;
+  readonly retryOn: readonly (500 | 502)[];
+  /** True on the owner's own instance: its 402 and 404 pass. */
+  readonly ownInstance: boolean;
+  /** The upstream's path where it is not the endpoint's own. */
+  readonly upstreamPath?: string;
+}
+
+/** The one target where an id of the service lives: later calls on it go nowhere else. */
+export const pinnedTo = (owned: Pick<Owned, "upstream" | "targetModel">): readonly Target[] => [
+  { upstream: owned.upstream, model: owned.targetModel, priority: 0, weight: 1 },
+];
+
+/** `missing`: a name the snapshot lacks; look it up in the books before this refusal is answered. */
+export type Resolution = { ok: true; route: Route } | { ok: false; refusal: Refusal; missing: boolean };
+
+/** `<name>:<instance_id>`; the id is a positive integer as the service writes it. */
+const INSTANCE = /^(.+):([1-9]\d{0,14})$/;
+
+export function parseInstanceModel(model: string): { name: string; instanceId: number } | undefined {
+  const match = INSTANCE.exec(model);
+  return match?.[1] && match[2] ? { name: match[1], instanceId: Number(match[2]) } : undefined;
+}
+
+/** The price book row of a model that holds now. */
+export function rowOf(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
+  return own(routing.models, model)?.find((row) => row.fromMs <= nowMs);
+}
+
+/** Own properties only: a model may be called `constructor`. */
+function own<T>(record: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(record, name) ? record[name] : undefined;
+}
+
+/** What an endpoint serves. */
+export interface Serves {
+  readonly kinds: readonly ModelKind[];
+  /** Whether user instances may be called there. */
+  readonly instances: boolean;
+}
+
+/**
+ * Resolves a called name in the design's order: the account's own alias, an alias, `<name>:<integer>` (always an
+ * instance), a model row with an upstream.
+ */
+export function resolveModel(
+  routing: RoutingSnapshot,
+  account: AccountId,
+  model: string,
+  serves: Serves,
+  nowMs: number,
+): Resolution {
+  const alias = own(routing.aliases, aliasKey(account, model)) ?? own(routing.aliases, aliasKey(null, model));
+  if (alias) return resolveAlias(routing, alias, serves, nowMs);
+  const instance = parseInstanceModel(model);
+  if (instance) return resolveInstance(routing, account, model, instance, serves, nowMs);
+  const row = rowOf(routing, model, nowMs);
+  if (!row?.upstream) return { ok: false, missing: true, refusal: { kind: "model_not_found", model } };
+  return priced(model, null, [{ upstream: row.upstream, model, priority: 0, weight: 1 }], row, serves.kinds);
+}
+
+function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves, nowMs: number): Resolution {
+  if (!serves.instances && alias.targets.some((target) => parseInstanceModel(target.model))) {
+    return wrongKind(alias.alias, "user inference instances");
+  }
+  const first = alias.targets.reduce((best, target) => (target.priority < best.priority ? target : best));
+  const row = rowOf(routing, alias.alias, nowMs) ?? rowOf(routing, first.model, nowMs);
+  return priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn);
+}
+
+/** Unknown ids and somebody else's answer alike and after the same look-ups, so that ids cannot be probed. */
+const notYourInstance: Resolution = { ok: false, missing: true, refusal: { kind: "not_your_instance" } };
+
+function resolveInstance(
+  routing: RoutingSnapshot,
+  account: AccountId,
+  model: string,
+  called: { name: string; instanceId: number },
+  serves: Serves,
+  nowMs: number,
+): Resolution {
+  const instance = own(routing.instances, String(called.instanceId));
+  if (!instance || instance.account !== account || instance.name !== called.name) {
+    return notYourInstance;
+  }
+  if (!serves.instances) return wrongKind(model, "user inference instances");
+  if (!serves.kinds.includes(instance.kind)) return wrongKind(model, instance.kind);
+  const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
+  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), serves.kinds);
+  return resolution.ok ? { ok: true, route: { ...resolution.route, ownInstance: true } } : resolution;
+}
+
+/**
+ * Resolves a custom instance by the id in a path. The path asked for must be, letter for letter, the one that its stored
+ * id and path make: another path, or another spelling of it, is not served.
+ */
+export function resolveCustomInstance(
+  routing: RoutingSnapshot,
+  account: AccountId,
+  asked: { readonly id: string; readonly askedPath: string },
+  nowMs: number,
+): Resolution {
+  const instance = /^[1-9]\d{0,14}$/.test(asked.id) ? own(routing.instances, asked.id) : undefined;
+  if (!instance || instance.account !== account) {
+    return notYourInstance;
+  }
+  const model = `${instance.name}:${instance.instanceId}`;
+  if (instance.kind !== "custom" || instance.customApiPath === null) return wrongKind(model, instance.kind);
+  const upstreamPath = `/inference-instances/${instance.instanceId}/proxy/${instance.customApiPath}`;
+  if (asked.askedPath !== upstreamPath) {
+    const message = `This instance is served at ${upstreamPath} only, as it stands and without a query.`;
+    return { ok: false, missing: false, refusal: { kind: "invalid_request", message, param: "custom_api_path" } };
+  }
+  const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
+  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), ["custom"]);
+  if (!resolution.ok) return resolution;
+  return { ok: true, route: { ...resolution.route, ownInstance: true, upstreamPath } };
+}
+
+function priced(
+  model: string,
+  alias: string | null,
+  targets: readonly Target[],
+  row: ModelRow | undefined,
+  kinds: readonly ModelKind[],
+  retryOn: readonly (500 | 502)[] = [],
+): Resolution {
+  if (!row) return { ok: false, missing: true, refusal: { kind: "model_not_priced", model } };
+  if (!kinds.includes(row.kind)) return wrongKind(model, row.kind);
+  return { ok: true, route: { model, alias, targets, row, retryOn, ownInstance: false } };
+}
+
+function wrongKind(model: string, kind: string): Resolution {
+  return {
+    ok: false,
+    missing: false,
+    refusal: {
+      kind: "invalid_request",
+      message: `The model \`${model}\` does not support this endpoint (it is for ${kind}).`,
+      param: "model",
+      code: "model_not_supported",
+    },
+  };
+}
+
+/** Whether a key's allow-list (exact names and `prefix*`; null: everything) admits a called name. */
+export function allowsModel(allowList: readonly string[] | null, model: string): boolean {
+  if (allowList === null) return true;
+  return allowList.some((entry) => (entry.endsWith("*") ? model.startsWith(entry.slice(0, -1)) : entry === model));
+}
+
+/** Every name the account can call now, sorted: aliases, models with an upstream, own instances. Unpriced ones are left out. */
+export function callableModels(routing: RoutingSnapshot, account: AccountId, nowMs: number): readonly ModelRow[] {
+  const named = new Map<string, ModelRow>();
+  const offer = (name: string, row: ModelRow | undefined) => {
+    if (row) named.set(name, { ...row, model: name });
+  };
+  for (const model of Object.keys(routing.models)) {
+    const row = rowOf(routing, model, nowMs);
+    if (row?.upstream && !parseInstanceModel(model)) offer(model, row);
+  }
+  for (const instance of Object.values(routing.instances)) {
+    const model = `${instance.name}:${instance.instanceId}`;
+    if (instance.account === account) offer(model, rowOf(routing, model, nowMs));
+  }
+  // Last, and the account's own after the common ones: the order of resolution.
+  const aliases = Object.values(routing.aliases).filter((alias) => alias.account === null || alias.account === account);
+  for (const alias of aliases.sort((a, b) => Number(a.account !== null) - Number(b.account !== null))) {
+    const resolution = resolveAlias(routing, alias, { kinds: MODEL_KINDS, instances: true }, nowMs);
+    if (resolution.ok) offer(alias.alias, resolution.route.row);
+  }
+  return [...named.values()].sort((a, b) => (a.model < b.model ? -1 : 1));
+}

@@ -1,0 +1,178 @@
+/**
+ * Whom does one call ask, and whom next? The policy over breakers (is the target well), budgets (may it be asked again)
+ * and backoff (when); `failure.ts` says whether a failure allows a next try at all (design section 5).
+ *
+ * First: the healthy targets in their order, a due one by a single probe; the first try at one of them is free. All
+ * ejected: the one that is due soonest, within its budget. Then: failing over to a healthy target that has not failed
+ * lately is free, one that has is asked within its budget, and once a call also the best ejected one. A call with a
+ * single target repeats a 503 or a refused connection up to `MOST_REPEATS` times, within the budget. The one mutable
+ * thing outside is `Health`; time and randomness come from the caller.
+ */
+import { backoffMs } from "./backoff.ts";
+import { abandoned, answered, limited, send, stateOf, struck, type Ticket } from "./breaker.ts";
+import { type Failure, isRepeatable, type Verdict, waitOf } from "./failure.ts";
+import type { Target } from "./routes.ts";
+import { answersNow, failedLately, type Health, isSuspect, type TargetHealth } from "./target-health.ts";
+import { orderTargets } from "./target-order.ts";
+
+export const MOST_REPEATS = 2;
+/** No further target is asked after this long, ms: longer than the default wait for a first byte, once. */
+export const LONGEST_SEARCH_MS = 150_000;
+/** Told where a target is overdue because its probe is still out, ms. */
+const LEAST_RETRY_MS = 1_000;
+
+export type Step =
+  | {
+      readonly kind: "ask";
+      readonly target: Target;
+      /** How long to wait before, ms. */
+      readonly waitMs: number;
+      /** The last that was heard of it is that it could not be reached. */
+      readonly suspect: boolean;
+      /** It answered lately, and could be reached ever since. */
+      readonly answersNow: boolean;
+    }
+  /** Nobody is left. `retryAfterMs`: when the soonest of them may be asked again; null: not known. */
+  | { readonly kind: "none"; readonly retryAfterMs: number | null };
+
+interface Asked {
+  readonly target: Target;
+  readonly health: TargetHealth;
+  readonly ticket: Ticket;
+  readonly sentAtMs: number;
+  /** It took nothing from the budget when it was sent, though it was not the call's first try. */
+  readonly free: boolean;
+}
+
+export class Search {
+  readonly #targets: readonly Target[];
+  readonly #health: Health;
+  readonly #random: () => number;
+  readonly #startedAtMs: number;
+  #order: readonly Target[] = [];
+  readonly #tried = new Set<Target>();
+  #asked: Asked | undefined;
+  #repeats = 0;
+  #forced = false;
+
+  constructor(targets: readonly Target[], health: Health, random: () => number, nowMs: number) {
+    this.#targets = targets;
+    this.#health = health;
+    this.#random = random;
+    this.#startedAtMs = nowMs;
+  }
+
+  /** The first try. */
+  first(nowMs: number): Step {
+    const healthy = this.#targets.filter((target) => this.#state(target, nowMs) !== "ejected");
+    this.#order = orderTargets(healthy, this.#random, this.#turn());
+    const [target] = this.#order;
+    const meant = target ?? this.#bestEjected(nowMs);
+    if (meant) this.#health.of(meant).budget.deposit(nowMs);
+    return target ? this.#ask(target, nowMs, false) : this.#force(nowMs);
+  }
+
+  /** The target asked last answered, whatever its answer says. */
+  answered(nowMs: number): void {
+    if (!this.#asked) return;
+    answered(this.#asked.health.breaker, this.#asked.ticket);
+    this.#asked.health.answeredAtMs = nowMs;
+  }
+
+  /** The client let go before it answered. */
+  abandoned(): void {
+    if (this.#asked) abandoned(this.#asked.health.breaker, this.#asked.ticket);
+  }
+
+  /** The target asked last failed. */
+  failed(failure: Failure, verdict: Verdict, nowMs: number): void {
+    if (!this.#asked) return;
+    const { health, ticket, sentAtMs, free } = this.#asked;
+    // A tenant can ask for more than can be made in time. Only a target that was silent to everybody is struck for it.
+    if (failure.kind === "answer_timeout" && health.answeredAtMs >= sentAtMs) {
+      this.abandoned();
+      return;
+    }
+    if (verdict.against === "strike") struck(health.breaker, ticket, nowMs);
+    else if (verdict.against === "limit") limited(health.breaker, ticket, waitOf(failure), nowMs);
+    else this.answered(nowMs);
+    // The request's or the operator's own fault says nothing of the target.
+    if (verdict.executed === "no" && !verdict.next) return;
+    health.failedAtMs = nowMs;
+    if (free) health.budget.charge(nowMs);
+  }
+
+  /** The try after one that failed and allows another. */
+  next(failure: Failure, nowMs: number): Step {
+    if (nowMs - this.#startedAtMs >= LONGEST_SEARCH_MS) return this.#none(nowMs);
+    if (this.#targets.length === 1) return this.#repeat(failure, nowMs);
+    for (const target of this.#order) {
+      if (this.#tried.has(target) || this.#state(target, nowMs) === "ejected") continue;
+      const health = this.#health.of(target);
+      if (!failedLately(health, nowMs)) return this.#ask(target, nowMs, true);
+      if (health.budget.withdraw(nowMs)) return this.#ask(target, nowMs, false);
+    }
+    return this.#force(nowMs);
+  }
+
+  #repeat(failure: Failure, nowMs: number): Step {
+    const [target] = this.#targets;
+    if (!target || this.#repeats >= MOST_REPEATS || !isRepeatable(failure)) return this.#none(nowMs);
+    const waitMs = backoffMs(this.#repeats, waitOf(failure), this.#random());
+    const health = this.#health.of(target);
+    if (waitMs === null || this.#state(target, nowMs) === "ejected" || !health.budget.withdraw(nowMs)) {
+      return this.#none(nowMs);
+    }
+    this.#repeats += 1;
+    return this.#ask(target, nowMs, false, waitMs);
+  }
+
+  /** The best of the ejected ones: once a call, within its budget. */
+  #force(nowMs: number): Step {
+    const best = this.#forced ? undefined : this.#bestEjected(nowMs);
+    if (!best || !this.#health.of(best).budget.withdraw(nowMs)) return this.#none(nowMs);
+    this.#forced = true;
+    return this.#ask(best, nowMs, false);
+  }
+
+  #ask(target: Target, nowMs: number, free: boolean, waitMs = 0): Step {
+    const health = this.#health.of(target);
+    this.#tried.add(target);
+    this.#asked = { target, health, ticket: send(health.breaker, nowMs), sentAtMs: nowMs, free };
+    return { kind: "ask", target, waitMs, suspect: isSuspect(health), answersNow: answersNow(health, nowMs) };
+  }
+
+  #none(nowMs: number): Step {
+    const waits = this.#targets
+      .filter((target) => this.#state(target, nowMs) === "ejected")
+      .map((target) => Math.max(this.#dueMs(target) - nowMs, LEAST_RETRY_MS));
+    return { kind: "none", retryAfterMs: waits.length > 0 ? Math.min(...waits) : null };
+  }
+
+  #bestEjected(nowMs: number): Target | undefined {
+    return this.#targets
+      .filter((target) => !this.#tried.has(target) && this.#state(target, nowMs) === "ejected")
+      .reduce<Target | undefined>(
+        (best, target) => (best && this.#dueMs(best) <= this.#dueMs(target) ? best : target),
+        undefined,
+      );
+  }
+
+  #state(target: Target, nowMs: number): ReturnType<typeof stateOf> {
+    return stateOf(this.#health.of(target).breaker, nowMs);
+  }
+
+  /** When an ejected target may be probed. */
+  #dueMs(target: Target): number {
+    return this.#health.of(target).breaker.ejectedUntilMs ?? 0;
+  }
+
+  /** Counted at the first target as it stands in the route, so that one count serves all of its calls. */
+  #turn(): number {
+    const [first] = this.#targets;
+    if (!first || this.#targets.length < 2) return 0;
+    const health = this.#health.of(first);
+    health.turns = (health.turns + 1) % Number.MAX_SAFE_INTEGER;
+    return health.turns - 1;
+  }
+}

@@ -1,0 +1,112 @@
+/**
+ * Jobs: work that is accepted now and finished later. When they are polled, how they end, how many may be begun.
+ *
+ * The account object polls a job at the upstream whether or not its tenant does. A job ends once: completed (charged),
+ * failed (released) or overdue. A poll that came to nothing (silence, 5xx, an answer that is none) says nothing of the
+ * job; so does "unknown" before the deadline. At the deadline a job of which the upstream knows no end is ended by its
+ * hold's expiry: the tenant pays nothing, the operator's book gets the amount; should it turn out to be completed, it is
+ * charged all the same, once. Pure; the caller gives the time.
+ */
+import type { CallId } from "../ids.ts";
+import type { Reading } from "../pricing/usage.ts";
+import type { Refusal } from "../refusal.ts";
+import type { JobNews } from "./job-document.ts";
+import type { Estimate } from "./quote.ts";
+import type { VideoUnit } from "./rates.ts";
+
+/** Submissions of one account in a trailing window (contract, "Limits": video submissions). */
+export const SUBMISSIONS = { allowed: 10, spanMs: 60_000 } as const;
+/** However often tenants ask, the upstream is asked for one job once in this time, ms. */
+export const POLL_SHARED_MS = 2_000;
+/** A poll without an answer by then has come to nothing, ms. */
+export const POLL_TIMEOUT_MS = 10_000;
+/** A tenant's poll waits no longer than this for the upstream, ms: less than the pipeline waits for the object. */
+export const VIEW_PATIENCE_MS = 4_000;
+/** A job's hold outlives its deadline by this much, so that the job's own end comes first, ms. */
+export const DEADLINE_SLACK_MS = 600_000;
+/** How long after its submission a tenant can ask for a job, ms. */
+export const JOB_KEPT_MS = 7 * 24 * 3_600_000;
+
+const SOONEST_POLL_MS = 5_000;
+const LATEST_POLL_MS = 30_000;
+/** The pause is this part of the job's age: what takes longer is asked for less often. */
+const PAUSE_PER_AGE = 1 / 12;
+
+/** When a job that is polled now is polled next. */
+export function nextPollMs(submittedAtMs: number, nowMs: number): number {
+  const age = Math.max(0, nowMs - submittedAtMs);
+  return nowMs + Math.min(LATEST_POLL_MS, Math.max(SOONEST_POLL_MS, Math.round(age * PAUSE_PER_AGE)));
+}
+
+/** A job as the acknowledgement of its submission makes it known. Crosses RPC as a value. */
+export interface NewJob {
+  /** As the service named it. */
+  readonly id: string;
+  /** The call that submitted it: its hold pays for it. */
+  readonly callId: CallId;
+  readonly upstream: string;
+  readonly targetModel: string;
+  readonly region: string | null;
+  readonly unit: VideoUnit;
+  readonly estimate: Estimate;
+  /** What the operator pays per million tokens at the target that took it; fixed with the tenant's prices. */
+  readonly costNanoUsd: number;
+}
+
+/** A job on the books. */
+export interface Job extends NewJob {
+  /** The model as the tenant named it. */
+  readonly model: string;
+  readonly submittedAtMs: number;
+  readonly deadlineMs: number;
+  readonly state: JobState;
+  /** Tokens charged for; null until it is completed. */
+  readonly tokens: number | null;
+  readonly chargedNanoUsd: number;
+}
+export type JobState = "running" | "completed" | "failed" | "overdue";
+
+/** What a poll of the upstream came to. `unknown`: it knows no such job. `nothing`: no answer that says anything. */
+export type JobAnswer =
+  | { readonly kind: "news"; readonly news: JobNews; readonly region: string | null }
+  | { readonly kind: "unknown" }
+  | { readonly kind: "nothing" };
+
+/** What to do with a job after a poll. */
+export type JobStep =
+  | { readonly kind: "none" }
+  | { readonly kind: "charge"; readonly tokens: number; readonly reading: Reading }
+  | { readonly kind: "release"; readonly code: string }
+  | { readonly kind: "expire"; readonly reason: "job_unknown" | "job_overdue" };
+
+/** The step that an answer asks for. Asked twice, the second finds the job ended: nothing. */
+export function stepAfter(job: Job, answer: JobAnswer, nowMs: number): JobStep {
+  if (job.state !== "running" && job.state !== "overdue") return { kind: "none" };
+  const news = answer.kind === "news" ? answer.news : undefined;
+  if (news?.kind === "completed") {
+    const tokens = news.tokens ?? job.estimate.minTokens;
+    const source = news.tokens === null ? "own_count" : "exact";
+    return { kind: "charge", tokens, reading: { source, usage: { [job.unit]: tokens } } };
+  }
+  if (news?.kind === "failed") return { kind: "release", code: news.code };
+  if (job.state === "overdue" || nowMs < job.deadlineMs) return { kind: "none" };
+  return { kind: "expire", reason: answer.kind === "unknown" ? "job_unknown" : "job_overdue" };
+}
+
+/** Why one more submission is too many; `countedAtMs`: when the ones that count were admitted, in any order. */
+export function submissionRefusal(countedAtMs: readonly number[], nowMs: number): Refusal | undefined {
+  const recent = countedAtMs.filter((atMs) => atMs > nowMs - SUBMISSIONS.spanMs).sort((a, b) => a - b);
+  const blocking = recent.at(-SUBMISSIONS.allowed);
+  if (blocking === undefined) return undefined;
+  return {
+    kind: "too_many_submissions",
+    allowed: SUBMISSIONS.allowed,
+    spanMs: SUBMISSIONS.spanMs,
+    retryAfterMs: blocking + SUBMISSIONS.spanMs - nowMs,
+  };
+}
+
+/** What a tenant is told of a job: the document, or why there is none. */
+export type JobView =
+  | { readonly ok: true; readonly document: Record<string, unknown>; readonly region: string | null }
+  | { readonly ok: false; readonly refusal: Refusal };

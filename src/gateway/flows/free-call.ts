@@ -1,0 +1,59 @@
+/**
+ * A call that costs nothing: no hold, no usage. The account object still says whether the key is live and whether the
+ * ids named are the account's; the call goes to the target where they live, and to no other.
+ */
+import type { Call, Endpoint } from "../../core/endpoints/endpoint.ts";
+import type { CallId } from "../../core/ids.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { pinnedTo } from "../../core/routing/routes.ts";
+import { forward, type Waiting } from "../forward.ts";
+import { callHeaders, refuse } from "../http/responses.ts";
+import { permit } from "../permit.ts";
+import type { Caller, Ports } from "../ports.ts";
+import { passFree } from "../stream/pass-document.ts";
+
+/** Nothing is read on for a client that left. */
+const waitingFor = (signal: AbortSignal): Waiting => ({
+  signal,
+  get gone() {
+    return signal.aborted;
+  },
+});
+
+export interface FreeCall {
+  readonly call: Call;
+  readonly endpoint: Endpoint;
+  readonly caller: Caller;
+  readonly callId: CallId;
+}
+
+export async function serveFree(free: FreeCall, client: AbortSignal, ports: Ports): Promise<Response> {
+  const { call, endpoint, caller, callId } = free;
+  const no = (refusal: Refusal) => refuse(refusal, callId, endpoint.errors);
+  const permission = await permit(caller, call.owned, ports, "upstream");
+  if (!permission.ok) return no(permission.refusal);
+  const [home] = permission.owned;
+  if (!home) return no({ kind: "internal" });
+  const routing = await ports.directory.routing().catch(() => undefined);
+  if (!routing) return no({ kind: "admission_unavailable" });
+
+  const forwarded = await forward(
+    {
+      ...free,
+      route: { targets: pinnedTo(home), retryOn: [], ownInstance: false },
+      routing,
+      outputCap: undefined,
+      reader: () => call.reader(null),
+    },
+    waitingFor(client),
+    ports,
+  );
+  if (forwarded.kind !== "served" || forwarded.served.kind === "stream") {
+    return no(forwarded.kind === "refused" ? forwarded.refusal : { kind: "internal" });
+  }
+  const { served } = forwarded;
+  const headers = callHeaders(callId, served.servedBy.region, permission.rates);
+  headers.set("content-type", served.contentType);
+  const body = served.kind === "passing" ? passFree(served.passing, client, ports) : served.bytes;
+  return new Response(body, { status: 200, headers });
+}

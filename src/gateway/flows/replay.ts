@@ -1,0 +1,100 @@
+/**
+ * The answer to a call that was carried out before under its idempotency key: made again from the id of what it made, or
+ * the words that its answer is not kept. Nothing is sent that makes anything, and nothing is charged.
+ */
+
+import { type EarlierCall, earlierRefusal } from "../../core/account/idempotency.ts";
+import { getResponse } from "../../core/endpoints/inference/responses.ts";
+import { acknowledgement, responseEvents } from "../../core/endpoints/read-back.ts";
+import { asObject } from "../../core/formats/json-fields.ts";
+import type { Owned } from "../../core/owned.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { pinnedTo, type RoutingSnapshot } from "../../core/routing/routes.ts";
+import type * as admit from "../admit.ts";
+import { forward } from "../forward.ts";
+import { callHeaders, refuse } from "../http/responses.ts";
+import { parseAnswer } from "../http/upstream-errors.ts";
+import type { Ports } from "../ports.ts";
+import { passFree } from "../stream/pass-document.ts";
+
+/** The call that repeats, as far as it has come. */
+type Applicant = Pick<admit.Applicant, "call" | "endpoint" | "caller" | "callId">;
+
+/** Tells a repeat's answer from the first one's, as Stripe's API does. */
+const REPLAYED = "idempotent-replayed";
+
+type ReadBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
+type ReadBack =
+  | { ok: true; body: ReadBody; contentType: string; region: string | null }
+  | { ok: false; refusal: Refusal };
+
+export async function replay(
+  applicant: Applicant,
+  earlier: EarlierCall,
+  routing: RoutingSnapshot,
+  client: AbortSignal,
+  ports: Ports,
+): Promise<Response> {
+  const { callId, endpoint } = applicant;
+  const { created } = earlier;
+  const made =
+    earlier.state === "completed" && created
+      ? await readBack(applicant, created, routing, client, ports)
+      : ({ ok: false, refusal: earlierRefusal(earlier) } as const);
+  if (!made.ok) {
+    const response = refuse(made.refusal, callId, endpoint.errors);
+    response.headers.set(REPLAYED, "true");
+    return response;
+  }
+  const headers = callHeaders(callId, made.region, undefined);
+  headers.set("content-type", made.contentType);
+  headers.set(REPLAYED, "true");
+  return new Response(made.body, { status: earlier.status, headers });
+}
+
+async function readBack(
+  applicant: Applicant,
+  created: Owned,
+  routing: RoutingSnapshot,
+  client: AbortSignal,
+  ports: Ports,
+): Promise<ReadBack> {
+  if (created.kind === "video_job") {
+    return { ok: true, body: acknowledgement(created), contentType: "application/json", region: null };
+  }
+  const { callId, caller } = applicant;
+  const params = { id: created.id };
+  const parsed = getResponse.parse({ askedPath: "", params, body: { kind: "none" } });
+  if (!parsed.ok) return parsed;
+  const { call } = parsed;
+  const forwarded = await forward(
+    {
+      callId,
+      call,
+      endpoint: getResponse,
+      caller,
+      route: { targets: pinnedTo(created), retryOn: [], ownInstance: false },
+      routing,
+      outputCap: undefined,
+      wholeAnswer: applicant.call.streams,
+      reader: () => call.reader(null),
+    },
+    { signal: client, gone: false },
+    ports,
+  );
+  if (forwarded.kind === "refused") return { ok: false, refusal: goneOr(forwarded.refusal) };
+  if (forwarded.kind !== "served") return { ok: false, refusal: { kind: "internal" } };
+  const { served } = forwarded;
+  const { region } = served.servedBy;
+  if (served.kind === "passing") {
+    return { ok: true, body: passFree(served.passing, client, ports), contentType: "application/json", region };
+  }
+  if (served.kind === "stream" || !served.bytes) return { ok: false, refusal: { kind: "internal" } };
+  if (!applicant.call.streams) return { ok: true, body: served.bytes, contentType: "application/json", region };
+  const body = responseEvents(asObject(parseAnswer(served.bytes)) ?? {});
+  return { ok: true, body, contentType: "text/event-stream", region };
+}
+
+/** What is no longer kept there was completed all the same. */
+const goneOr = (refusal: Refusal): Refusal =>
+  refusal.kind === "upstream_refused" ? { kind: "idempotency", why: "not_kept" } : refusal;

@@ -1,0 +1,71 @@
+/**
+ * The end of a submission: the job that the upstream has acknowledged is put into the account's object, and only then
+ * does the tenant learn its id. Its hold is not settled here: it lives on with the job.
+ */
+
+import { parseObject } from "../../core/formats/json-fields.ts";
+import { rowOf } from "../../core/routing/routes.ts";
+import { readAcknowledgement } from "../../core/video/job-document.ts";
+import type { NewJob } from "../../core/video/jobs.ts";
+import { ask } from "../ask.ts";
+import type { Served } from "../attempt.ts";
+import { logEnded } from "../call-log.ts";
+import { refuse } from "../http/responses.ts";
+import type { Ports } from "../ports.ts";
+import type { AdmittedCall } from "../serve.ts";
+
+const ACCEPTED = 202;
+/** Waits before the job is told to the object again, ms. */
+const PAUSES_MS = [50, 250, 1_000];
+
+/**
+ * A job that could not be recorded is lost to the tenant: its hold ends by itself, as the operator's loss, and the
+ * submission is not to be repeated.
+ */
+export async function submitted(
+  admitted: AdmittedCall,
+  served: Served & { kind: "document" },
+  headers: Headers,
+  ports: Ports,
+): Promise<Response> {
+  const { callId, endpoint, route, startedAtMs } = admitted;
+  const { servedBy } = served;
+  const acknowledged = readAcknowledgement(parseObject(new TextDecoder().decode(served.bytes ?? undefined)));
+  const job = acknowledged && jobOf(admitted, acknowledged.id, served, ports);
+  if (!job || !(await record(admitted, job, ports))) {
+    return refuse({ kind: "outcome_unknown" }, callId, endpoint.errors);
+  }
+  const latencyMs = ports.now() - startedAtMs;
+  logEnded(admitted, { status: ACCEPTED, outcome: "submitted", reason: null, servedBy, latencyMs }, ports);
+  const body = { id: job.id, status: "processing", model: acknowledged.model ?? route.model };
+  return new Response(JSON.stringify(body), { status: ACCEPTED, headers });
+}
+
+function jobOf(admitted: AdmittedCall, id: string, { servedBy }: Served, ports: Ports): NewJob | null {
+  const { call, callId, measured, route, routing } = admitted;
+  if (!call.jobUnit || !measured.estimate) return null;
+  const costRow = rowOf(routing, servedBy.model, ports.now()) ?? route.row;
+  return {
+    id,
+    callId,
+    upstream: servedBy.upstream,
+    targetModel: servedBy.model,
+    region: servedBy.region,
+    unit: call.jobUnit,
+    estimate: measured.estimate,
+    costNanoUsd: costRow.costNanoUsd[call.jobUnit] ?? 0,
+  };
+}
+
+async function record({ caller, callId }: AdmittedCall, job: NewJob, ports: Ports): Promise<boolean> {
+  for (const pauseMs of [...PAUSES_MS, null]) {
+    try {
+      await ask(ports, caller.number, (account) => account.begin(job));
+      return true;
+    } catch (error) {
+      ports.log({ event: "job_not_recorded", call: callId, job: job.id, error: String(error), last: pauseMs === null });
+      if (pauseMs !== null) await new Promise((resume) => setTimeout(resume, pauseMs));
+    }
+  }
+  return false;
+}

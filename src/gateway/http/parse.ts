@@ -1,0 +1,80 @@
+/**
+ * From a request to a call: its body, read within the endpoint's limit, and what the endpoint's entry makes of it.
+ */
+import type { RawBody } from "../../core/endpoints/body.ts";
+import type { Endpoint, ParsedCall } from "../../core/endpoints/endpoint.ts";
+import { parseText, readText } from "../../core/formats/json.ts";
+import { freshBoundary } from "../../core/formats/multipart/form-writer.ts";
+import { boundaryOf, parseForm } from "../../core/formats/multipart.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { free, readBody } from "./body-reader.ts";
+import type { BodyKeeper } from "./upload-slot.ts";
+
+type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
+
+const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
+const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
+
+/** `params`: what the path names. `holder`: holds its body. `now`: for the pace at which that comes. */
+export async function parse(
+  request: Request,
+  endpoint: Endpoint,
+  params: Readonly<Record<string, string>>,
+  holder: BodyKeeper,
+  now: () => number,
+): Promise<ParsedCall> {
+  const read = await readRaw(request, endpoint.body, holder, now);
+  if (!read.ok) return read;
+  const { pathname, search } = new URL(request.url);
+  return endpoint.parse({ askedPath: pathname + search, params, body: read.body });
+}
+
+async function readRaw(
+  request: Request,
+  rule: Endpoint["body"],
+  holder: BodyKeeper,
+  now: () => number,
+): Promise<ReadBody> {
+  if (rule.kind === "none") return { ok: true, body: { kind: "none" } };
+  const contentType = request.headers.get("content-type");
+  if (rule.kind === "json" && !isType(contentType, "application/json")) {
+    return refused({ kind: "wrong_content_type", expected: "application/json" });
+  }
+  if (rule.kind === "form" && !isType(contentType, "multipart/form-data")) {
+    return refused({ kind: "wrong_content_type", expected: "multipart/form-data; boundary=..." });
+  }
+  const found = rule.kind === "form" ? boundaryOf(contentType ?? "") : undefined;
+  if (found?.ok === false) return malformed(found.message);
+  const upload = await readBody(request, rule.maxBytes, holder, now);
+  if (!upload.ok) return upload;
+  const unpaid = holder.parsing(upload.bytes.length);
+  if (unpaid) return refused(unpaid);
+  if (rule.kind === "json") return takeJson(upload.bytes, holder);
+  holder.keep(upload.bytes);
+  if (rule.kind === "any") return { ok: true, body: { kind: "any", contentType, bytes: upload.bytes } };
+  const form = parseForm(upload.bytes, found?.boundary ?? "");
+  if (!form.ok) return malformed(form.message);
+  // Made once all of the form is here: nobody could write it into the form.
+  const fresh = freshBoundary(crypto.getRandomValues(new Uint8Array(16)));
+  return { ok: true, body: { kind: "form", boundary: fresh, parts: form.parts } };
+}
+
+/** Bytes and values from which on a body is worked at in turns, so that other requests get theirs in between. */
+const LONG_WORK = { bytes: 256 * 1024, values: 10_000 } as const;
+const turn = () => new Promise<void>((resume) => setTimeout(resume, 0));
+
+/** The bytes are given back before values are made: a large body stands in memory as one or the other. */
+async function takeJson(bytes: Uint8Array, holder: BodyKeeper): Promise<ReadBody> {
+  const read = readText(bytes);
+  const long = bytes.length > LONG_WORK.bytes || (read.ok && read.values > LONG_WORK.values);
+  free(bytes);
+  if (!read.ok) return malformed(read.message);
+  holder.counted(read.values);
+  if (long) await turn();
+  const json = parseText(read.text);
+  if (long) await turn();
+  return json.ok ? { ok: true, body: { kind: "json", value: json.value } } : malformed(json.message);
+}
+
+const isType = (contentType: string | null, type: string): boolean =>
+  contentType?.split(";")[0]?.trim().toLowerCase() === type;

@@ -1,0 +1,141 @@
+/**
+ * Reads a JSON answer as far as it must be known before the client may be told.
+ *
+ * Held whole: up to `MOST_HELD_BYTES` and, since a value takes many times its bytes, `MAX_VALUES`; above `LARGE_BYTES` only where the isolate has room for it.
+ * Such an answer is understood before anything passes, so another target may be asked in its stead. Any other passes as it
+ * comes, without the members that nobody may see, and its usage is read in passing: it is executed once, however long it
+ * is, and costs the isolate what was read of it until then.
+ */
+import { AnswerFilter, type MemberRules } from "../../core/formats/answer-filter.ts";
+import { MAX_VALUES } from "../../core/formats/json.ts";
+import type { JsonReader } from "../../core/meters/meter.ts";
+import type { Failure } from "../../core/routing/failure.ts";
+import { LARGE_BYTES } from "../../core/uploads/upload-limiter.ts";
+import type { Ports, UpstreamAnswer } from "../ports.ts";
+import { AnswerPlace } from "./answer-slot.ts";
+import { join, readChunks, type Taken } from "./upstream-body.ts";
+import { parseAnswer } from "./upstream-errors.ts";
+
+type Answered = UpstreamAnswer & { kind: "answer" };
+
+export const MOST_HELD_BYTES = 4 * 1024 * 1024;
+
+/** An answer that passes to its client in pieces. */
+export interface PassingDocument {
+  readonly answer: Answered;
+  readonly filter: AnswerFilter;
+  /** What may pass of what was read. */
+  readonly head: readonly Uint8Array[];
+  readonly reader: JsonReader;
+  /** True where the reader knows the answer; else it is told what was seen of it once it has ended. */
+  readonly understood: boolean;
+  /** Kept until the head has passed. */
+  readonly place: AnswerPlace | null;
+  /** The id that it hands out. */
+  readonly created: string | null;
+}
+
+export type OpenedDocument =
+  | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer>; readonly reader: JsonReader }
+  | { readonly kind: "passing"; readonly passing: PassingDocument; readonly reader: JsonReader };
+
+export interface Wanted {
+  readonly rules: MemberRules;
+  readonly account: string;
+  /** An answer that hands out an id must do so in what is read of it before it passes. */
+  readonly creates: boolean;
+  /** Only a whole answer is of use: a longer one is malformed. */
+  readonly whole: boolean;
+  /** Silence does not end it before the time for the whole answer is over. */
+  readonly patient: boolean;
+}
+
+const MALFORMED = { failure: { kind: "malformed" } } as const;
+
+export async function readDocument(
+  answer: Answered,
+  reader: JsonReader,
+  wanted: Wanted,
+  signal: AbortSignal,
+  ports: Ports,
+): Promise<OpenedDocument | { failure: Failure }> {
+  const head = new Head(answer, wanted, ports);
+  const limits = wanted.patient ? { ...answer, idleMs: answer.totalMs } : answer;
+  const read = await readChunks(limits, (chunk) => head.take(chunk), signal, ports);
+  const opened =
+    read === "ended" || read === "enough"
+      ? head.open(reader, read === "ended")
+      : { failure: failureOf(read, wanted.patient) };
+  if (!("failure" in opened) && opened.kind === "passing") return opened;
+  head.place?.leave();
+  if ("failure" in opened) await answer.response.body?.cancel().catch(() => undefined);
+  return opened;
+}
+
+function failureOf(read: "lost" | "timeout" | "malformed", patient: boolean): Failure {
+  if (read === "malformed") return MALFORMED.failure;
+  return read === "timeout" && patient ? { kind: "answer_timeout" } : { kind: read, begun: true };
+}
+
+/** The answer as far as it was read. */
+class Head {
+  readonly #answer: Answered;
+  readonly #wanted: Wanted;
+  readonly #ports: Ports;
+  readonly #filter: AnswerFilter;
+  /** Said to be longer than what is held: nothing is gained by holding more than its beginning. */
+  readonly #long: boolean;
+  #came: Uint8Array[] = [];
+  readonly #passes: Uint8Array[] = [];
+  #bytes = 0;
+  place: AnswerPlace | null = null;
+
+  constructor(answer: Answered, wanted: Wanted, ports: Ports) {
+    this.#answer = answer;
+    this.#wanted = wanted;
+    this.#ports = ports;
+    this.#filter = new AnswerFilter(wanted.rules);
+    this.#long = Number(answer.response.headers.get("content-length") ?? 0) > MOST_HELD_BYTES;
+  }
+
+  take(chunk: Uint8Array): Taken {
+    const passes = this.#filter.push(chunk);
+    if (!passes) return "malformed";
+    this.#passes.push(...passes);
+    this.#came.push(chunk);
+    this.#bytes += chunk.length;
+    const tooMuch = this.#bytes > MOST_HELD_BYTES || this.#filter.values > MAX_VALUES;
+    if (this.#wanted.whole) return tooMuch ? "malformed" : "more";
+    if (tooMuch) return "enough";
+    if (this.#bytes <= LARGE_BYTES) return "more";
+    if (!this.#long) this.place ??= AnswerPlace.take(this.#wanted.account, MOST_HELD_BYTES, this.#ports);
+    return this.place ? "more" : "enough";
+  }
+
+  open(reader: JsonReader, ended: boolean): OpenedDocument | { failure: Failure } {
+    if (ended && !this.#filter.whole) return MALFORMED;
+    if (!ended || this.#filter.values > MAX_VALUES) return this.#unread(reader);
+    const came = join(this.#came, this.#bytes);
+    this.#came = [];
+    if (!reader.read(parseAnswer(came))) return MALFORMED;
+    const bytes = this.#filter.changed ? join(this.#passes) : came;
+    if (!this.place) return { kind: "document", bytes, reader };
+    return this.#passing(reader, { head: [bytes], understood: true, created: reader.created?.() ?? null });
+  }
+
+  #unread(reader: JsonReader): OpenedDocument | { failure: Failure } {
+    const { error, id } = this.#filter.members;
+    if (error) return MALFORMED;
+    const created = typeof id === "string" && id !== "" ? id : null;
+    if (this.#wanted.creates && created === null) return MALFORMED;
+    return this.#passing(reader, { head: this.#passes, understood: false, created });
+  }
+
+  #passing(
+    reader: JsonReader,
+    known: Pick<PassingDocument, "head" | "understood" | "created">,
+  ): OpenedDocument & { kind: "passing" } {
+    const passing = { answer: this.#answer, filter: this.#filter, reader, place: this.place, ...known };
+    return { kind: "passing", passing, reader };
+  }
+}

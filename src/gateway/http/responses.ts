@@ -1,0 +1,63 @@
+/**
+ * The gateway's own words over HTTP: refusals in the error shape of the endpoint, and the headers that every answer
+ * carries. Nothing of an upstream's headers comes here but by name.
+ */
+
+import type { Rate, Rates } from "../../core/account/hold.ts";
+import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import type { CallId } from "../../core/ids.ts";
+import { type HttpRefusal, type Refusal, toHttp } from "../../core/refusal.ts";
+
+/** `x-service-region` where no region of the service was asked. */
+export const EDGE_REGION = "edge";
+
+/** Headers of every answer: the call's id, the region that answered, what is left of the limits. */
+export function callHeaders(callId: CallId, region: string | null, rates: Rates | undefined): Headers {
+  const headers = new Headers({
+    "x-request-id": callId,
+    "x-service-request-id": callId,
+    "x-service-region": region ?? EDGE_REGION,
+    "cache-control": "no-store",
+  });
+  for (const [sort, rate] of [
+    ["requests", rates?.requests],
+    ["tokens", rates?.tokens],
+  ] as const) {
+    if (rate) setRate(headers, sort, rate);
+  }
+  return headers;
+}
+
+function setRate(headers: Headers, sort: "requests" | "tokens", rate: Rate): void {
+  headers.set(`x-ratelimit-limit-${sort}`, String(rate.limit));
+  headers.set(`x-ratelimit-remaining-${sort}`, String(rate.remaining));
+  headers.set(`x-ratelimit-reset-${sort}`, formatReset(rate.resetMs));
+}
+
+/** A duration as OpenAI writes resets: `6m0s`, `1s`, `120ms`. */
+export function formatReset(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`;
+  const seconds = Math.ceil(ms / 1000);
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+  return `${hours ? `${hours}h` : ""}${hours || minutes ? `${minutes}m` : ""}${seconds % 60}s`;
+}
+
+/** A refusal as a response. */
+export function refuse(refusal: Refusal, callId: CallId, shape: ErrorShape, rates?: Rates): Response {
+  const http = toHttp(refusal);
+  const headers = callHeaders(callId, null, rates);
+  headers.set("content-type", "application/json");
+  if (http.retryAfterSeconds !== undefined) headers.set("retry-after", String(http.retryAfterSeconds));
+  if (!http.shouldRetry) headers.set("x-should-retry", "false");
+  return new Response(JSON.stringify(errorBody(http, shape)), { status: http.status, headers });
+}
+
+/** Codes that the contract's video errors have another word for. */
+const VIDEO_WORDS: Readonly<Record<string, string>> = { invalid_request_error: "invalid_request" };
+
+/** The error body that an endpoint's family has. */
+export function errorBody(http: HttpRefusal, shape: ErrorShape): unknown {
+  if (shape === "video") return { error: http.message, code: VIDEO_WORDS[http.code] ?? http.code };
+  if (shape === "compute") return { error: http.message };
+  return { error: { message: http.message, type: http.type, param: http.param, code: http.code } };
+}

@@ -1,0 +1,223 @@
+/**
+ * How an answer's bytes pass to the client: as events, read one by one, or as plain bytes.
+ *
+ * Bytes are the upstream's, but for the usage event that the gateway asked for and for usage that nobody may see. A stream
+ * of events that breaks says so in an error event before its body is aborted.
+ */
+
+import type { Outcome } from "../../core/account/hold.ts";
+import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import { dataOf, SseSplitter, withData } from "../../core/formats/sse.ts";
+import type { BytesReader, EventReader } from "../../core/meters/meter.ts";
+import { toHttp } from "../../core/refusal.ts";
+import { errorBody } from "../http/responses.ts";
+import { type Client, type ClientSide, Outlet } from "./outlet.ts";
+
+export interface Passage {
+  /** Everything that makes the answer whole has been read. */
+  readonly complete: boolean;
+  /** True once everything that makes the answer whole was taken by the client. */
+  readonly delivered: boolean;
+  /** True where nothing of a piece is used after `take`. */
+  readonly usesUp?: boolean;
+  /** Passes what was read before it was chosen, where something was. */
+  open?(): Promise<void>;
+  /** Passes one read on; false when it shows that the answer is broken. */
+  take(chunk: Uint8Array): Promise<boolean>;
+  /** The upstream's body has ended by itself: true when the answer was whole. */
+  finish(): Promise<boolean>;
+  /** How the call has ended: known before the client's side is closed, which may wait for the client. */
+  outcome(whole: boolean): Outcome;
+  /** Ends the client's side. A client that does not take what is left for it is waited for this long. */
+  close(whole: boolean, withinMs: number): Promise<void>;
+  /** The client does not take what it is given: it is let go. */
+  drop(): void;
+  /** Set where bytes may pass before they are read. */
+  readonly unread: UnreadPassage | null;
+}
+
+/** The other way to pass: by a pipe of the runtime's, while what passed is read behind it. */
+export interface UnreadPassage {
+  /** Everything that makes the answer whole has been read. */
+  readonly complete: boolean;
+  /** Passes what has come of an event whose end has not: a pipe brings the rest of it. */
+  passRest(): Promise<void>;
+  /** Hands the client's side to a pipe, until `takeBack`. */
+  lend(): WritableStream<Uint8Array>;
+  takeBack(): void;
+  /** Reads what a pipe passes; false when it shows that the answer is broken. */
+  read(chunk: Uint8Array): boolean;
+  /** The client has taken everything that was read. */
+  taken(): void;
+}
+
+const encoder = new TextEncoder();
+
+/** What a passage of events tells of what it reads. */
+export interface EventNews {
+  /** Records the id that an event hands out, before that event passes. */
+  record(id: string): Promise<void>;
+  /** Usage was read. `foreign`: something stood in it that nobody may see. */
+  usageRead(foreign: boolean): void;
+}
+
+/** Server-sent events, each read before it passes. */
+export class EventPassage implements Passage, UnreadPassage {
+  readonly #reader: EventReader;
+  readonly #outlet: Outlet;
+  readonly #shape: ErrorShape;
+  readonly #news: EventNews;
+  readonly #splitter = new SseSplitter();
+  #recorded: string | null = null;
+  /** The event that ends a whole stream has been seen. */
+  #complete = false;
+  /** A pipe took over: what is read has passed. */
+  #restPassed = false;
+  delivered = false;
+
+  constructor(reader: EventReader, side: ClientSide, client: Client, shape: ErrorShape, news: EventNews) {
+    this.#reader = reader;
+    this.#outlet = new Outlet(side, client);
+    this.#shape = shape;
+    this.#news = news;
+  }
+
+  async take(chunk: Uint8Array): Promise<boolean> {
+    let untouched = !this.#splitter.open;
+    const kept: Uint8Array[] = [];
+    for (const event of this.#splitter.push(chunk)) {
+      const passes = this.#judge(event);
+      if (passes === "broken") {
+        await this.#writeAll(kept);
+        return false;
+      }
+      if (passes !== event) untouched = false;
+      if (passes !== "drop") kept.push(passes);
+    }
+    if (this.#splitter.overlong) return false;
+    await this.#recordNew();
+    await this.#writeAll(untouched && !this.#splitter.open ? [chunk] : kept);
+    return true;
+  }
+
+  /** An event that must be read before it passes cannot pass unread. */
+  get unread(): UnreadPassage | null {
+    return this.#reader.readFirst ? null : this;
+  }
+
+  get complete(): boolean {
+    return this.#complete;
+  }
+
+  async passRest(): Promise<void> {
+    this.#restPassed = true;
+    if (this.#splitter.open) await this.#writeAll([this.#splitter.rest()]);
+  }
+
+  lend(): ClientSide {
+    return this.#outlet.lend();
+  }
+
+  takeBack(): void {
+    this.#outlet.takeBack();
+  }
+
+  read(chunk: Uint8Array): boolean {
+    return this.#splitter.push(chunk).every((event) => this.#judge(event) !== "broken") && !this.#splitter.overlong;
+  }
+
+  taken(): void {
+    this.delivered = this.#complete;
+  }
+
+  /** Its last blank line may be missing. */
+  async finish(): Promise<boolean> {
+    if (this.#splitter.open) {
+      const passes = this.#judge(this.#splitter.rest());
+      if (typeof passes === "string") return false;
+      if (!this.#restPassed) await this.#writeAll([passes]);
+    }
+    return this.#complete;
+  }
+
+  outcome(whole: boolean): Outcome {
+    if (!whole && !this.#outlet.gone) return "stream_broken";
+    return whole && this.delivered ? "completed" : "client_gone";
+  }
+
+  async close(whole: boolean, withinMs: number): Promise<void> {
+    if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
+    const error = errorBody(toHttp({ kind: "upstream_error", repeatable: true }), this.#shape);
+    // The blank line ends an event that may have been passed on in part.
+    return this.#outlet.abort(encoder.encode(`\n\ndata: ${JSON.stringify(error)}\n\n`), withinMs);
+  }
+
+  drop(): void {
+    this.#outlet.drop();
+  }
+
+  /** The event as it passes, if it does. */
+  #judge(event: Uint8Array): Uint8Array | "drop" | "broken" {
+    const data = dataOf(event);
+    if (data === undefined) return event;
+    const verdict = this.#reader.event(data);
+    const anew = this.#reader.usageAnew();
+    if (anew !== undefined) this.#news.usageRead(anew !== null);
+    if (verdict === "drop" || verdict === "broken") return verdict;
+    if (verdict === "end") this.#complete = true;
+    return typeof anew === "string" ? withData(event, anew) : event;
+  }
+
+  async #recordNew(): Promise<void> {
+    const id = this.#reader.created?.() ?? null;
+    if (id === null || id === this.#recorded) return;
+    await this.#news.record(id);
+    this.#recorded = id;
+  }
+
+  async #writeAll(pieces: readonly Uint8Array[]): Promise<void> {
+    for (const piece of pieces) {
+      const taken = await this.#outlet.write(piece);
+      this.delivered = taken && this.#complete;
+    }
+  }
+}
+
+/** Plain bytes: whole when the upstream's body ends by itself. */
+export class BytesPassage implements Passage {
+  readonly #reader: BytesReader;
+  readonly #outlet: Outlet;
+  /** Only the end of the body tells that all of it was there. */
+  readonly complete = false;
+  readonly delivered = false;
+  readonly unread = null;
+
+  constructor(reader: BytesReader, side: ClientSide, client: Client) {
+    this.#reader = reader;
+    this.#outlet = new Outlet(side, client);
+  }
+
+  async take(chunk: Uint8Array): Promise<boolean> {
+    this.#reader.push(chunk);
+    await this.#outlet.write(chunk);
+    return true;
+  }
+
+  async finish(): Promise<boolean> {
+    return true;
+  }
+
+  outcome(whole: boolean): Outcome {
+    if (this.#outlet.gone) return "client_gone";
+    return whole ? "completed" : "stream_broken";
+  }
+
+  async close(whole: boolean, withinMs: number): Promise<void> {
+    if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
+    return this.#outlet.abort(null, withinMs);
+  }
+
+  drop(): void {
+    this.#outlet.drop();
+  }
+}

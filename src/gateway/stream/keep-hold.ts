@@ -1,0 +1,107 @@
+/**
+ * Keeps the hold of a running call alive, and ends the call before nobody pays for it any more.
+ *
+ * A renewal carries what was read so far: should nobody end the hold, that much is charged when it expires. A call is cut
+ * when its hold has ended, when its hold could not be renewed in time, and when it has run for as long as any hold may be
+ * renewed. All three leave it the time to be settled.
+ */
+import type { Hold, Progress } from "../../core/account/hold.ts";
+import type { AccountPort, Ports } from "../ports.ts";
+
+/** Why a call was cut: it has run for as long as a call may, or its hold has ended or may have. */
+export type Cut = "overdue" | "hold_ended";
+
+/** A hold is renewed when half of its life is over. */
+const RENEWALS_PER_LIFE = 2;
+/** Part of a hold's life: between a renewal that failed and the next, and from the last moment of a call to its hold's. */
+const MARGINS_PER_LIFE = 8;
+/** A hold that seems to live for less is taken to live this long, ms. */
+const LEAST_LIFE_MS = 200;
+/** Renewals of one call under way at once: an object that answers none of these is too slow for another. */
+const MOST_UNANSWERED = 2;
+
+export interface Kept {
+  readonly hold: Hold;
+  /** A fresh stub each time. */
+  account(): AccountPort;
+  progress(): Progress | null;
+  cut(why: Cut): void;
+}
+
+export class HoldKeeper {
+  readonly #kept: Kept;
+  readonly #ports: Pick<Ports, "now" | "log">;
+  readonly #lifeMs: number;
+  readonly #marginMs: number;
+  /** When the call has to be over. */
+  readonly #endsAtMs: number;
+  #heldUntilMs: number;
+  #renewAtMs: number;
+  #unanswered = 0;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #stopped = false;
+
+  constructor(kept: Kept, ports: Pick<Ports, "now" | "log">) {
+    this.#kept = kept;
+    this.#ports = ports;
+    const now = ports.now();
+    this.#lifeMs = Math.max(LEAST_LIFE_MS, kept.hold.expiresAtMs - now);
+    this.#marginMs = this.#lifeMs / MARGINS_PER_LIFE;
+    this.#endsAtMs = now + kept.hold.longestCallMs;
+    this.#heldUntilMs = now + this.#lifeMs;
+    this.#renewAtMs = now + this.#lifeMs / RENEWALS_PER_LIFE;
+    this.#arm();
+  }
+
+  /** The call is over, or cut: its hold is not renewed any more. */
+  stop(): void {
+    this.#stopped = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  /** One timer for whatever comes first. */
+  #arm(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    const nextMs = Math.min(this.#renewAtMs, this.#heldUntilMs - this.#marginMs, this.#endsAtMs);
+    this.#timer = setTimeout(() => this.#due(), Math.max(1, nextMs - this.#ports.now()));
+  }
+
+  #due(): void {
+    const now = this.#ports.now();
+    if (now >= this.#endsAtMs) this.#cut("overdue");
+    else if (now >= this.#heldUntilMs - this.#marginMs) this.#cut("hold_ended");
+    else {
+      if (now >= this.#renewAtMs) void this.#renew(now);
+      this.#arm();
+    }
+  }
+
+  #cut(why: Cut): void {
+    if (this.#stopped) return;
+    this.stop();
+    this.#ports.log({ event: "call_cut", call: this.#kept.hold.callId, reason: why });
+    this.#kept.cut(why);
+  }
+
+  async #renew(sentAtMs: number): Promise<void> {
+    const { hold, account, progress } = this.#kept;
+    this.#renewAtMs = sentAtMs + this.#marginMs;
+    if (this.#unanswered >= MOST_UNANSWERED) return;
+    this.#unanswered++;
+    try {
+      const lives = await account().renew(hold.callId, progress());
+      if (this.#stopped) return;
+      if (!lives) {
+        this.#cut("hold_ended");
+        return;
+      }
+      this.#heldUntilMs = Math.max(this.#heldUntilMs, sentAtMs + this.#lifeMs);
+      this.#renewAtMs = sentAtMs + this.#lifeMs / RENEWALS_PER_LIFE;
+      this.#arm();
+    } catch (error) {
+      this.#ports.log({ event: "renewal_failed", call: hold.callId, error: String(error) });
+    } finally {
+      this.#unanswered--;
+    }
+  }
+}

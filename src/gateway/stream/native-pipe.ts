@@ -1,0 +1,159 @@
+/**
+ * A stream of events on the runtime's own pipe, read behind it: one branch of a tee is piped to the client, the other is
+ * read in large pieces every now and then. A frame then costs a third more than a bare body instead of five times that.
+ *
+ * Promises: the client's branch goes at the client's pace; a broken stream is noticed within `READ_EVERY_MS`, and its pipe
+ * is stopped then; a whole one is told as soon as that. Memory: what the reader is behind the pipe waits in the tee, at
+ * most `READ_EVERY_MS` of it. A reader that is not behind pulls by itself, so a client that does not take what comes has
+ * that much waiting for it; which of the two it is cannot be seen from here. So a stream that grows faster than text can
+ * is broken off (`MOST_BYTES`). A client that pauses does not make such a call longer: its upstream is read to the end at
+ * its own pace, the call is settled then, and the client has its time to take the rest (`LEAST_BYTES_PER_MS`).
+ *
+ * Only streams that have begun as text in small pieces come here (`Opening`): of larger pieces the reading costs little
+ * beside the passing, and an error in place of an answer comes early. What an upstream says of an error later than that
+ * passes as it is before it is noticed; its target's next streams are then read first (`core/routing/target-health.ts`).
+ */
+import type { Watchdog } from "../http/upstream-body.ts";
+import type { Ports } from "../ports.ts";
+import { settledWithin } from "../wait.ts";
+import type { UnreadPassage } from "./client-stream.ts";
+import type { Client } from "./outlet.ts";
+import { PauseSigns } from "./pause-signs.ts";
+
+/** A settlement is due 500 ms after the last byte. */
+const READ_EVERY_MS = 300;
+/** After its last event, so long its client has to take it before the call is told as delivered. */
+const TAKEN_WITHIN_MS = 100;
+const PIECE_BYTES = 16 * 1024;
+/** So long what has passed a stream that is let go is still read: it is charged. */
+const LAST_READ_MS = 25;
+/** What a stream may have come to: so much, and so much more for each millisecond. */
+const MOST_BYTES = 16 * 1024 * 1024;
+const MOST_BYTES_PER_MS = 256;
+/** Once all has been read, its client has to take this much in a millisecond, beside `idleMs` for all of it. */
+const LEAST_BYTES_PER_MS = 8;
+
+/** So many pieces of a stream are read before they pass, whatever they are. */
+const OPENING_PIECES = 16;
+/** A token of text and what its event says of it are smaller than this, on average. */
+const TEXT_PIECE_BYTES = 1024;
+
+/** What a stream has begun as. */
+export class Opening {
+  #pieces = 0;
+  #bytes = 0;
+
+  add(piece: Uint8Array): void {
+    this.#pieces++;
+    this.#bytes += piece.byteLength;
+  }
+
+  get isText(): boolean {
+    return this.#pieces >= OPENING_PIECES && this.#bytes <= this.#pieces * TEXT_PIECE_BYTES;
+  }
+}
+
+/** `broken`: an event that has passed shows it. `severed`: the pipe, its client or its upstream gave up before the end. */
+export type UnreadEnd = "sound" | "broken" | "severed";
+
+export interface Unread {
+  /** How the answer was as far as it came; the client's side is the passage's again. */
+  readonly ended: Promise<UnreadEnd>;
+  /** Lets the upstream and the pipe go. */
+  cancel(): void;
+}
+
+/** `delivered`: called once, when the last event was read and its client had the time to take it. */
+export function passUnread(
+  body: ReadableStream<Uint8Array>,
+  passage: UnreadPassage,
+  client: Client,
+  watchdog: Watchdog,
+  delivered: () => void,
+  idleMs: number,
+  ports: Pick<Ports, "now" | "random">,
+): Unread {
+  const [toClient, toReader] = body.tee();
+  const stop = new AbortController();
+  const options = { preventClose: true, preventAbort: true, signal: stop.signal };
+  const piped = toClient.pipeTo(passage.lend(), options).then(
+    () => true,
+    // The client left, the upstream broke off, or the pipe was stopped. The first is learned from the client's side.
+    () => false,
+  );
+  let severed = false;
+  const returned = piped.then((whole) => {
+    severed = !whole;
+    passage.takeBack();
+  });
+  // Of a client that leaves while its upstream is silent the pipe knows nothing; what has passed is then read at once.
+  client.whenLeft(() => stop.abort());
+  const reader = toReader.getReader({ mode: "byob" });
+  const close = () => void reader.cancel().catch(() => undefined);
+  const cancel = () => {
+    stop.abort();
+    setTimeout(close, LAST_READ_MS);
+  };
+  const signs = new PauseSigns(idleMs);
+  let bytes = 0;
+  const read = async (): Promise<UnreadEnd> => {
+    const startedAtMs = ports.now();
+    let piece = new Uint8Array(PIECE_BYTES);
+    let told = false;
+    for (;;) {
+      const askedAtMs = ports.now();
+      watchdog.waiting(askedAtMs);
+      const { done, value } = await reader.read(piece);
+      if (done) return "sound";
+      watchdog.fed();
+      if (!passage.read(value)) return "broken";
+      // Only for a client that left, and whose account wants the exact usage, is a stream read without its pipe.
+      if (severed && !client.gone) return "severed";
+      bytes += value.byteLength;
+      if (bytes > MOST_BYTES + (ports.now() - startedAtMs) * MOST_BYTES_PER_MS) return "severed";
+      if (passage.complete && !told) {
+        told = true;
+        void pauseUnless(returned, TAKEN_WITHIN_MS).then(() => {
+          if (client.gone) return;
+          passage.taken();
+          delivered();
+        });
+      }
+      // Nobody waits for the upstream to close the connection.
+      if (passage.complete && client.gone) return "sound";
+      const behind = value.byteLength === PIECE_BYTES;
+      piece = new Uint8Array(value.buffer);
+      const now = ports.now();
+      const restMs = signs.add(value.byteLength, behind, now - askedAtMs, now);
+      if (restMs === null) continue;
+      if (signs.paused(now)) client.leave();
+      // Of no fixed length: it must not keep step with the upstream.
+      await pauseUnless(returned, Math.max(restMs, READ_EVERY_MS * (1 - ports.random() / 3)));
+    }
+  };
+  const ended = async (): Promise<UnreadEnd> => {
+    const end = await read().catch((): UnreadEnd => "severed");
+    if (end !== "sound" || client.gone) {
+      stop.abort();
+      close();
+    }
+    if (!(await settledWithin(returned, idleMs + bytes / LEAST_BYTES_PER_MS))) {
+      client.leave();
+      stop.abort();
+      await returned;
+    }
+    // Whatever ended the pipe early, what was read is not what the client has.
+    if (end !== "sound" || severed) return end === "broken" ? end : "severed";
+    passage.taken();
+    return end;
+  };
+  return { ended: ended(), cancel };
+}
+
+/** Waits so long, or until the pipe has ended. */
+async function pauseUnless(ended: Promise<void>, ms: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([ended, promise]);
+  clearTimeout(timer);
+}

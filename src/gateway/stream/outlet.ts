@@ -1,0 +1,96 @@
+/** The client's side of an answer: what is written there, how long it is waited for, and how it ends. */
+import { settledWithin, sleep } from "../wait.ts";
+
+/** The client, as far as a relay must know: whether it is still there, and what ends the upstream. */
+export interface Client {
+  /** True once it has left. */
+  readonly gone: boolean;
+  /** Called when the body it was reading was let go. */
+  leave(): void;
+  /** Acts once, as soon as it has left. */
+  whenLeft(act: () => void): void;
+}
+
+export type ClientSide = WritableStream<Uint8Array>;
+
+/** An abort drops what was taken and is not yet sent, here and in the client: so long its last event has to be read. */
+const LAST_WORDS_MS = 50;
+/** How long an abort of the client's side is waited for. */
+const ABORTED_WITHIN_MS = 1_000;
+
+/** Writes to a client for as long as it is there. */
+export class Outlet {
+  readonly #side: ClientSide;
+  readonly #client: Client;
+  #writer: WritableStreamDefaultWriter<Uint8Array>;
+  #lent = false;
+  /** Ends the wait of the write that is under way. */
+  #giveUp = (): void => undefined;
+
+  constructor(side: ClientSide, client: Client) {
+    this.#side = side;
+    this.#client = client;
+    this.#writer = this.#hold();
+  }
+
+  lend(): ClientSide {
+    this.#lent = true;
+    this.#writer.releaseLock();
+    return this.#side;
+  }
+
+  takeBack(): void {
+    if (!this.#lent) return;
+    this.#lent = false;
+    this.#writer = this.#hold();
+  }
+
+  #hold(): WritableStreamDefaultWriter<Uint8Array> {
+    const writer = this.#side.getWriter();
+    // Rejects when the client lets go of the body; the next write says the same, but it may be long in coming.
+    writer.closed.catch(() => {
+      if (!this.#lent && writer === this.#writer) this.#client.leave();
+    });
+    return writer;
+  }
+
+  /** Waits until the client has taken it: a slow reader slows the upstream down, and nothing piles up here. */
+  async write(bytes: Uint8Array): Promise<boolean> {
+    if (this.#client.gone) return false;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#giveUp = () => resolve(false);
+    this.#writer.write(bytes).then(
+      () => resolve(true),
+      () => {
+        this.#client.leave();
+        resolve(false);
+      },
+    );
+    return promise;
+  }
+
+  /** A write cannot be taken back, but nobody waits for it any more. */
+  drop(): void {
+    this.#client.leave();
+    this.#giveUp();
+  }
+
+  get gone(): boolean {
+    return this.#client.gone;
+  }
+
+  async end(withinMs: number): Promise<void> {
+    const closed = this.#writer.close().catch(() => undefined);
+    if (!(await settledWithin(closed, withinMs))) await this.abort(null, 0);
+  }
+
+  /** `last`: what a client that is still there is told before its body is aborted. */
+  async abort(last: Uint8Array | null, withinMs: number): Promise<void> {
+    if (last && !this.gone) {
+      await settledWithin(this.write(last), withinMs);
+      await sleep(LAST_WORDS_MS);
+    }
+    const aborted = this.#writer.abort(new Error("the upstream's answer broke off")).catch(() => undefined);
+    await settledWithin(aborted, ABORTED_WITHIN_MS);
+  }
+}

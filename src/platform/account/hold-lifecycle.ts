@@ -1,0 +1,114 @@
+/**
+ * The ends of a hold that the pipeline says, and its renewal. Each end writes the hold's row, what it means for ledger or
+ * operator, and one usage event; all in the caller's transaction. The first end counts; every later word gets what was
+ * recorded. What nobody ends, ends in expiry.ts; an end that comes after that goes to late-ends.ts.
+ */
+import type { HoldEnd, Progress, Release, Settlement } from "../../core/account/hold.ts";
+import { splitCharge } from "../../core/account/ledger.ts";
+import type { CallId } from "../../core/ids.ts";
+import { MAX_NANO_USD } from "../../core/pricing/money.ts";
+import { costOf } from "../../core/pricing/prices.ts";
+import { countedTokens } from "../../core/pricing/usage.ts";
+import { eventOf } from "./call-events.ts";
+import { releaseLate, settleLate } from "./late-ends.ts";
+import type { Books } from "./state.ts";
+import type { HoldRow, HoldState, HoldTimes } from "./tables/holds.ts";
+
+export const UNKNOWN: HoldEnd = { state: "unknown", chargedNanoUsd: 0 };
+
+/**
+ * Charges min(actual, held). A hold whose time is over but that nothing has expired yet is still open: its money is
+ * still set aside, so it is charged.
+ */
+export function settle(books: Books, settlement: Settlement, nowMs: number): HoldEnd {
+  const hold = books.holds.find(settlement.callId);
+  if (!hold) return UNKNOWN;
+  if (hold.state === "expired") return settleLate(books, hold, settlement, nowMs);
+  if (hold.state !== "open") return recorded(hold.state, hold);
+  const { usage } = settlement.reading;
+  const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
+  const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
+  const entryId = books.charge(hold, chargedNanoUsd, nowMs);
+  books.end(hold, {
+    state: "settled",
+    chargedNanoUsd,
+    countedTokens: countedTokens(usage),
+    endedAtMs: nowMs,
+    entryId,
+  });
+  // Own count and suspiciously low figures may be too low for the bound of the next turn: this turn's bound stands then.
+  const { source, lowInput } = settlement.reading;
+  if (source === "exact" && !lowInput) books.ownedIds.settled(hold.callId, countedTokens(usage));
+  books.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
+  books.overrun(hold.callId, overrunNanoUsd, nowMs);
+  const lossNanoUsd = lossOf(hold, settlement);
+  if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
+  books.outbox.add({
+    ...eventOf(books, hold, nowMs),
+    upstream: settlement.servedBy.upstream,
+    targetModel: settlement.servedBy.model,
+    region: settlement.servedBy.region,
+    outcome: settlement.outcome,
+    status: settlement.status,
+    source,
+    ...(lowInput && { lowInput }),
+    usage,
+    priceNanoUsd: chargedNanoUsd,
+    costNanoUsd: settlement.costNanoUsd,
+    overrunNanoUsd,
+    lossNanoUsd,
+    latencyMs: Math.max(0, settlement.latencyMs),
+    firstByteMs: settlement.firstByteMs === null ? null : Math.max(0, settlement.firstByteMs),
+  });
+  return { state: "settled", chargedNanoUsd };
+}
+
+/** No charge and no entry; the request stays counted, its tokens do not. */
+export function release(books: Books, released: Release, nowMs: number): HoldEnd {
+  const hold = books.holds.find(released.callId);
+  if (!hold) return UNKNOWN;
+  if (hold.state === "expired") return releaseLate(books, hold, released, nowMs);
+  if (hold.state !== "open") return recorded(hold.state, hold);
+  const lossNanoUsd = lossOf(hold, released);
+  if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
+  books.idempotency.released(released);
+  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  books.outbox.add({
+    ...eventOf(books, hold, nowMs),
+    upstream: released.servedBy?.upstream ?? null,
+    targetModel: released.servedBy?.model ?? null,
+    region: released.servedBy?.region ?? null,
+    outcome: "failed",
+    reason: released.reason,
+    status: released.status,
+    lossNanoUsd,
+    latencyMs: Math.max(0, released.latencyMs),
+  });
+  return { state: "released", chargedNanoUsd: 0 };
+}
+
+/**
+ * Lets an open hold live on, up to its longest time, and notes what its call came to so far; false where it has ended.
+ */
+export function renew(
+  books: Books,
+  callId: CallId,
+  progress: Progress | null,
+  nowMs: number,
+  { ttlMs, longestMs }: HoldTimes,
+): boolean {
+  const hold = books.holds.find(callId);
+  if (hold?.state !== "open") return false;
+  const expiresAtMs = Math.max(hold.expiresAtMs, Math.min(nowMs + ttlMs, hold.admittedAtMs + longestMs));
+  if (expiresAtMs > hold.expiresAtMs || progress) books.renew(callId, expiresAtMs, progress);
+  return true;
+}
+
+/** The held amount is the most that one try can have cost. */
+const lossOf = (hold: HoldRow, { lostTries }: Pick<Release, "lostTries">): number =>
+  Math.min(lostTries * hold.amountNanoUsd, MAX_NANO_USD);
+
+const recorded = (state: Exclude<HoldState, "open">, hold: HoldRow): HoldEnd => ({
+  state,
+  chargedNanoUsd: hold.chargedNanoUsd,
+});

@@ -1,0 +1,310 @@
+/**
+ * The account object: one Durable Object per account, and the only truth about its money, limits, keys and teams.
+ *
+ * Algorithm. Every call of a tenant asks here before it is forwarded. `admit` runs in one synchronous SQLite transaction:
+ * the key is found by digest and must be live; requests, tokens, slots and budgets of key, team and account must have
+ * room; the dearest the call can come to must be covered by the balance less what is held. Then one row, the hold, sets
+ * all of that aside. The hold ends once: `settle` charges min(actual, held) as one ledger entry, `release` charges
+ * nothing, and a hold that nobody ends expires by alarm or, should the alarm be dead, at the next admission: charged is
+ * what its last renewal reported. An end that comes after that corrects it, once. Every end leaves one usage event in
+ * the outbox, from where the alarm ships it.
+ *
+ * Promises. Sum of entries = balance. Balance less open holds never goes below the floor. No limit or budget is exceeded
+ * at any level. A hold is durable before it is answered (the output gate waits for the disk). Each call has one end, and a
+ * repeated word on it gets what was recorded. An event is kept until D1 has it. Few rows are written: two for an
+ * admission, four for a settlement, whatever limits are set: windows are mirrors of the hold rows, budgets sums of the
+ * ledger, both rolled up now and then.
+ *
+ * Structure. This file is the edge: it takes the time, opens the transaction, arms the alarm. Decisions are pure
+ * functions in core (admission, limits, spending, ledger); rows are in account/. If a transaction fails, its mirrors are
+ * thrown away and read anew.
+ *
+ * Jobs are the one thing for which it calls out other than to the queue: what an upstream makes for minutes must be settled
+ * though no client comes back, so the alarm asks for it (account/job-polls.ts). No transaction is open meanwhile, and the
+ * one that takes the answer up reads everything anew.
+ *
+ * It must not know: HTTP, models' routes, prompts. What an upstream is, it leaves to upstream/job-poll.ts.
+ */
+import { DurableObject } from "cloudflare:workers";
+import type { FreeReach } from "../../core/account/free-calls.ts";
+import type {
+  Admission,
+  AdmitRequest,
+  HoldEnd,
+  Permission,
+  Progress,
+  Release,
+  Settlement,
+} from "../../core/account/hold.ts";
+import type { StandingAnswer } from "../../core/account/key-status.ts";
+import type { DelegatedAction, DelegationOutcome } from "../../core/account/permissions.ts";
+import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
+import type {
+  AccountBooks,
+  AccountFields,
+  Account as AccountRecord,
+  Audit,
+  Changes,
+  Credit,
+  CreditOutcome,
+  Key,
+  KeyFields,
+  LedgerEntry,
+  Page,
+  PageRequest,
+  Team,
+  TeamFields,
+  TooMany,
+} from "../../core/account/tenant.ts";
+import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
+import type { NewOwned, OwnedRef } from "../../core/owned.ts";
+import type { JobView, NewJob } from "../../core/video/jobs.ts";
+import type { AccountPort } from "../../gateway/ports.ts";
+import { askUpstream } from "../upstream/job-poll.ts";
+import { admit, permit } from "./admission.ts";
+import { audit } from "./audit.ts";
+import { bookCredit } from "./credits.ts";
+import { delegate, tooManyFor } from "./delegation.ts";
+import { expireDue } from "./expiry.ts";
+import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
+import { JobPolls } from "./job-polls.ts";
+import { beginJob, findJob } from "./job-rules.ts";
+import { standing } from "./key-status.ts";
+import { inquire } from "./precheck.ts";
+import { capsOf, livesOf } from "./settings.ts";
+import { runAlarm } from "./shipping.ts";
+import { Store } from "./store.ts";
+import { settleUnknown } from "./unknown-ends.ts";
+
+const NEVER_OPENED = { ok: false, refusal: { kind: "bad_key", why: "unknown" } } as const;
+
+export class Account extends DurableObject<Env> implements AccountPort, AccountBooks {
+  readonly #lives = livesOf(this.env);
+  readonly #store = new Store(this.ctx.storage, this.#lives);
+  readonly #caps = capsOf(this.env);
+  readonly #polls = new JobPolls(this.#store, (job) => askUpstream(this.env, this.ctx, job));
+
+  // Calls
+
+  async admit(request: AdmitRequest): Promise<Admission> {
+    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#lives)) ?? NEVER_OPENED;
+  }
+
+  async settle(settlement: Settlement): Promise<HoldEnd> {
+    const end = this.#store.write((books, nowMs) => settle(books, settlement, nowMs));
+    if (!end) return UNKNOWN;
+    return end.state === "unknown" ? settleUnknown(this.#store, settlement) : end;
+  }
+
+  async release(released: Release): Promise<HoldEnd> {
+    const end = this.#store.write((books, nowMs) => release(books, released, nowMs));
+    return end ?? UNKNOWN;
+  }
+
+  async renew(callId: CallId, progress: Progress | null): Promise<boolean> {
+    return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#lives)) ?? false;
+  }
+
+  async permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
+    return this.#store.write((books, nowMs) => permit(books, digest, owned, reach, nowMs)) ?? NEVER_OPENED;
+  }
+
+  async own(owned: NewOwned): Promise<void> {
+    this.#store.write((books, nowMs) => {
+      const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
+      books.ownedIds.record(owned, upToTokens, nowMs);
+    });
+  }
+
+  async inquire(inquiry: Inquiry): Promise<Inquired> {
+    return this.#store.write((books, nowMs) => inquire(books, inquiry, nowMs)) ?? NEVER_OPENED;
+  }
+
+  // Jobs
+
+  async begin(job: NewJob): Promise<void> {
+    this.#store.write((books, nowMs) => beginJob(books, job, nowMs, this.#lives.jobMs));
+  }
+
+  async job(digest: KeyDigest, id: string): Promise<JobView> {
+    const found = this.#store.write((books, nowMs) => {
+      const reach = this.#polls.knows(id, nowMs) ? "local" : "upstream";
+      return findJob(books, digest, id, reach, nowMs);
+    });
+    if (!found) return NEVER_OPENED;
+    return found.ok ? this.#polls.viewSoon(found.job) : found;
+  }
+
+  // The account
+
+  async open(id: AccountId, number: AccountNumber, fields: AccountFields): Promise<AccountRecord> {
+    this.#store.open(id, number, fields);
+    const account = await this.describe();
+    if (account?.id !== id) throw new Error(`object ${number} is the account ${account?.id}`);
+    return account;
+  }
+
+  async describe(): Promise<AccountRecord | undefined> {
+    return this.#store.write((books, nowMs) => {
+      expireDue(books, nowMs);
+      const { toleratedNanoUsd: _, ...account } = books.tenants.account();
+      return { ...account, balanceNanoUsd: books.ledger.balanceNanoUsd, heldNanoUsd: books.heldNanoUsd };
+    });
+  }
+
+  async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
+    this.#store.write((books) => books.tenants.amend(changes, books.money()));
+    return this.describe();
+  }
+
+  async close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined> {
+    return this.#store.write((books, nowMs) => {
+      expireDue(books, nowMs);
+      if (books.openHolds > 0) return { kind: "holds_open" as const, openHolds: books.openHolds };
+      books.tenants.close(nowMs);
+      return { kind: "closed" as const };
+    });
+  }
+
+  // The ledger
+
+  async credit(credit: Credit): Promise<CreditOutcome | undefined> {
+    return this.#store.write((books, nowMs) => bookCredit(books, credit, nowMs));
+  }
+
+  async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
+    return this.#store.write((books) => books.ledger.entries(page));
+  }
+
+  async audit(): Promise<Audit | undefined> {
+    return audit(this.#store);
+  }
+
+  // Teams
+
+  async createTeam(id: TeamId, fields: TeamFields): Promise<Team | TooMany | undefined> {
+    return this.#store.write((books, nowMs) => {
+      const { tenants } = books;
+      if (tenants.account().deletedAtMs !== null) return undefined;
+      const tooMany = tooManyFor(books, { kind: "create_team", id, fields }, this.#caps);
+      if (tooMany) return tooMany;
+      if (!tenants.team(id)) tenants.createTeam(id, fields, nowMs);
+      return tenants.team(id);
+    });
+  }
+
+  async teams(page: PageRequest): Promise<Page<Team> | undefined> {
+    return this.#store.write(({ tenants }) => tenants.teams(page));
+  }
+
+  async team(id: TeamId): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }) => tenants.team(id));
+  }
+
+  async amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }) => {
+      const team = tenants.team(id);
+      if (!team || team.deletedAtMs !== null) return undefined;
+      tenants.amendTeam(team, changes);
+      return tenants.team(id);
+    });
+  }
+
+  async deleteTeam(id: TeamId): Promise<Team | undefined> {
+    return this.#store.write(({ tenants }, nowMs) => {
+      tenants.deleteTeam(id, nowMs);
+      return tenants.team(id);
+    });
+  }
+
+  // Keys
+
+  async createKey(
+    id: KeyId,
+    digest: KeyDigest,
+    lastFour: string,
+    fields: KeyFields,
+  ): Promise<Key | "no_team" | TooMany | undefined> {
+    return this.#store.write((books, nowMs) => {
+      if (books.tenants.account().deletedAtMs !== null) return undefined;
+      if (!books.tenants.mayHold(fields.team)) return "no_team";
+      const tooMany = tooManyFor(books, { kind: "create_key", id, digest, lastFour, fields }, this.#caps);
+      if (tooMany) return tooMany;
+      if (!books.keys.key(id)) books.keys.create(id, digest, lastFour, fields, nowMs);
+      return books.keys.key(id);
+    });
+  }
+
+  async keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined> {
+    return this.#store.write(({ keys }) => keys.keys(page, team));
+  }
+
+  async key(id: KeyId): Promise<Key | undefined> {
+    return this.#store.write(({ keys }) => keys.key(id));
+  }
+
+  async amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined> {
+    return this.#store.write((books) => {
+      const key = books.keys.key(id);
+      if (!key || key.revokedAtMs !== null) return undefined;
+      if (changes.team !== key.team && !books.tenants.mayHold(changes.team)) return "no_team";
+      books.keys.amend(key, changes);
+      return books.keys.key(id);
+    });
+  }
+
+  async revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined> {
+    return this.#store.write(({ keys }, nowMs) => {
+      keys.revoke(id, nowMs);
+      const key = keys.key(id);
+      return key && { key, digests: keys.digests(id) };
+    });
+  }
+
+  async rotateKey(
+    id: KeyId,
+    digest: KeyDigest,
+    lastFour: string,
+    graceMs: number,
+  ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined> {
+    return this.#store.write(({ keys }, nowMs) => {
+      if (keys.key(id)?.revokedAtMs !== null) return undefined;
+      const digests = keys.digests(id);
+      keys.rotate(id, digest, lastFour, nowMs + Math.max(0, graceMs));
+      const key = keys.key(id);
+      return key && { key, digests };
+    });
+  }
+
+  async findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined> {
+    return this.#store.write(({ keys, tenants }) => {
+      const found = keys.find(digest);
+      return found && { account: tenants.account().id, keyId: found.key.id };
+    });
+  }
+
+  // For a key's holder
+
+  async standing(digest: KeyDigest): Promise<StandingAnswer | undefined> {
+    return this.#store.write((books, nowMs) => standing(books, digest, nowMs));
+  }
+
+  async delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined> {
+    return this.#store.write((books, nowMs) => delegate(books, digest, action, nowMs, this.#caps));
+  }
+
+  // The outbox and the alarm
+
+  /** The consumer's word that these events stand in D1. */
+  async shipped(eventIds: readonly CallId[]): Promise<void> {
+    this.#store.write(({ outbox }) => outbox.confirm(eventIds));
+  }
+
+  override async alarm(): Promise<void> {
+    await runAlarm(
+      this.#store,
+      (message) => this.env.USAGE.send(message),
+      () => this.#polls.pollDue(),
+    );
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Questions that hold nothing: may this key call this model, at which prices? A quote counts as a request like any
+ * other, so it leaves the row that windows are made of; it costs nothing, takes no slot and makes no usage event.
+ */
+
+import { limitRefusal, ratesOf } from "../../core/account/limits.ts";
+import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
+import { tenantPrices } from "../../core/pricing/prices.ts";
+import { SUBMISSIONS, submissionRefusal } from "../../core/video/jobs.ts";
+import { authenticate, forbid, refuseRepeat, sentBefore } from "./admission.ts";
+import { expireDue } from "./expiry.ts";
+import type { Books } from "./state.ts";
+
+/**
+ * Whatever a key's `free_rpm_limit`, the quotes of so many submissions have room: what they quote is paid for, or the count
+ * stands, so that a tenant without credit does not have quotes without end.
+ */
+const LEAST = { prices: 0, quote: 0, submission: SUBMISSIONS.allowed };
+
+export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired {
+  expireDue(books, nowMs);
+  const found = authenticate(books, inquiry.keyDigest, nowMs);
+  if (!found.ok) return found;
+  const { caller } = found;
+  const forbidden = forbid(caller, inquiry.model);
+  if (forbidden) return { ok: false, refusal: forbidden };
+  const { row, model, unit, purpose } = inquiry;
+  const fixed = tenantPrices(row, books.tenants.account().plan, model);
+  if (unit !== null && !row.free && fixed.prices[unit] === undefined) {
+    return { ok: false, refusal: { kind: "model_not_priced", model } };
+  }
+  const earlier = sentBefore(books, caller, inquiry, nowMs);
+  const runs = earlier?.earlier?.state === "running";
+  if (earlier && !runs) return refuseRepeat(books, caller, earlier, nowMs);
+  const levels = books.levels(caller, nowMs);
+  // A repeat of what runs waits for it: admission says how that ends.
+  if (purpose !== "prices" && !runs) {
+    // A quote takes no slot, so it needs none.
+    const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
+    const refusal =
+      limitRefusal(judged, 0, nowMs) ??
+      (purpose === "submission"
+        ? submissionRefusal(books.jobs.submissions(inquiry.endpoint, nowMs), nowMs)
+        : undefined);
+    if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
+  }
+  const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, LEAST[purpose]);
+  if (tooMany) return { ok: false, refusal: tooMany };
+  if (purpose === "quote") count(books, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
+  return { ok: true, prices: fixed.prices, rates: ratesOf(books.levels(caller, nowMs), nowMs) };
+}
+
+function count(
+  books: Books,
+  inquiry: Inquiry,
+  keyId: Parameters<Books["hold"]>[0]["keyId"],
+  teamId: Parameters<Books["hold"]>[0]["teamId"],
+  priceRule: string,
+  nowMs: number,
+): void {
+  const { callId, endpoint, model, alias, startedAtMs } = inquiry;
+  if (books.holds.find(callId)) return;
+  books.hold({
+    callId,
+    keyId,
+    teamId,
+    endpoint,
+    model,
+    alias,
+    amountNanoUsd: 0,
+    countedTokens: 0,
+    outputCap: undefined,
+    prices: {},
+    priceRule,
+    startedAtMs,
+    admittedAtMs: nowMs,
+    expiresAtMs: nowMs + 60_000,
+  });
+  const hold = books.holds.find(callId);
+  if (!hold) return;
+  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+}

@@ -1,0 +1,245 @@
+/**
+ * Everything one account object keeps: the tables' owners and their mirrors in memory, loaded together.
+ *
+ * SQL is the truth. Mirrors change in the same transaction as the rows; where one fails, the whole of this object is
+ * dropped and loaded anew, so the two never part. Loading reads the open holds, the last minute's and a bounded tail of
+ * what the roll-ups lack; never all keys, holds or entries.
+ */
+
+import { type BudgetUse, budgetRoom, budgetWindow } from "../../core/account/budgets.ts";
+import { type FreeReach, freeAllowance } from "../../core/account/free-calls.ts";
+import type { LEVELS, Progress } from "../../core/account/hold.ts";
+import { floorOf, type Money, moneyRoom } from "../../core/account/ledger.ts";
+import { type LevelUse, MINUTE } from "../../core/account/limits.ts";
+import type { Key, Limits, Team } from "../../core/account/tenant.ts";
+import type { CallId } from "../../core/ids.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import type { Sql } from "./schema.ts";
+import { DayRequests } from "./tables/day-requests.ts";
+import { FreeCalls, type FreeLevel } from "./tables/free-calls.ts";
+import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./tables/holds.ts";
+import { IdempotencyKeys } from "./tables/idempotency.ts";
+import { Jobs } from "./tables/jobs.ts";
+import { Keys } from "./tables/keys.ts";
+import { Ledger } from "./tables/ledger.ts";
+import type { Subject } from "./tables/limit-scopes.ts";
+import { OperatorBook } from "./tables/operator-losses.ts";
+import { Outbox } from "./tables/outbox.ts";
+import { OverrunWatch } from "./tables/overrun-watch.ts";
+import { OwnedIds } from "./tables/owned-ids.ts";
+import { Activities } from "./tables/rate-windows.ts";
+import { Spending } from "./tables/spending.ts";
+import { Tenants } from "./tables/tenants.ts";
+
+/** Pruning waits until this much can go at once, ms. */
+const PRUNE_EVERY_MS = 600_000;
+/** Clocks of two machines may differ by this much. */
+const CLOCK_SLACK_MS = 60_000;
+
+/** A live caller, as authentication found it. */
+export interface LiveCaller {
+  readonly key: Key;
+  readonly team: Team | null;
+}
+
+export class Books {
+  readonly tenants: Tenants;
+  readonly keys: Keys;
+  readonly holds: Holds;
+  readonly activities = new Activities();
+  readonly dayRequests: DayRequests;
+  readonly ledger: Ledger;
+  readonly spending: Spending;
+  readonly operatorBook: OperatorBook;
+  readonly overrunWatch: OverrunWatch;
+  readonly outbox: Outbox;
+  readonly ownedIds: OwnedIds;
+  readonly jobs: Jobs;
+  readonly idempotency: IdempotencyKeys;
+  readonly freeCalls: FreeCalls;
+  #heldNanoUsd = 0;
+  #openHolds = 0;
+  /** When the newest hold of those read at load was admitted. */
+  readonly latestAdmissionMs: number;
+  /** No open hold is due before this. */
+  #nextExpiryMs: number | null;
+  #nextPruneMs: number | null;
+
+  constructor(sql: Sql, nowMs: number) {
+    this.tenants = new Tenants(sql);
+    this.keys = new Keys(sql);
+    this.holds = new Holds(sql);
+    this.dayRequests = new DayRequests(sql);
+    this.ledger = new Ledger(sql);
+    this.spending = new Spending(sql);
+    this.operatorBook = new OperatorBook(sql);
+    this.overrunWatch = new OverrunWatch(this.operatorBook);
+    this.outbox = new Outbox(sql);
+    this.ownedIds = new OwnedIds(sql);
+    this.jobs = new Jobs(sql, nowMs);
+    this.idempotency = new IdempotencyKeys(sql);
+    this.freeCalls = new FreeCalls(sql);
+    let latestAdmissionMs = 0;
+    const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
+    for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
+      this.activities.load(hold);
+      this.dayRequests.load(hold);
+      if (hold.open) this.#occupy(1, hold.amountNanoUsd);
+      latestAdmissionMs = Math.max(latestAdmissionMs, hold.admittedAtMs);
+    }
+    this.latestAdmissionMs = latestAdmissionMs;
+    this.#nextExpiryMs = this.holds.nextExpiryMs();
+    this.#nextPruneMs = this.#oldestGoesMs();
+  }
+
+  get heldNanoUsd(): number {
+    return this.#heldNanoUsd;
+  }
+  get openHolds(): number {
+    return this.#openHolds;
+  }
+  get nextExpiryMs(): number | null {
+    return this.#nextExpiryMs;
+  }
+
+  money(): Money {
+    return {
+      balanceNanoUsd: this.ledger.balanceNanoUsd,
+      heldNanoUsd: this.#heldNanoUsd,
+      floorNanoUsd: floorOf(this.tenants.account()),
+    };
+  }
+
+  /** Each level's limits and what counts against them, narrowest first. */
+  levels(caller: LiveCaller, nowMs: number): readonly LevelUse[] {
+    return this.#limited(caller).map(({ level, subject, limits }) => {
+      const { requests, tokens, slots } = this.activities.of(subject);
+      const dayRequests = limits.rpd_limit === null ? null : this.dayRequests.window(subject, nowMs);
+      return { level, limits, requests, tokens, dayRequests, slots };
+    });
+  }
+
+  /** The levels that limit calls which cost nothing, narrowest first. `least`: none allows fewer. */
+  freeLevels(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): readonly FreeLevel[] {
+    return this.#limited(caller).flatMap(({ level, subject, limits }) => {
+      const allowed = freeAllowance(level, limits.free_rpm_limit, reach);
+      if (allowed === null) return [];
+      return [
+        { level, subject, allowed: Math.max(allowed, least), calls: this.freeCalls.calls(subject, reach, nowMs) },
+      ];
+    });
+  }
+
+  /** Counts a call that costs nothing, or says why it is one too many. */
+  takeFree(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): Refusal | undefined {
+    return this.freeCalls.take(this.freeLevels(caller, reach, nowMs, least), reach, nowMs);
+  }
+
+  /** What was counted as costing nothing is paid for after all. */
+  giveFreeBack(caller: LiveCaller, reach: FreeReach, nowMs: number): void {
+    this.freeCalls.giveBack(this.freeLevels(caller, reach, nowMs), reach, nowMs);
+  }
+
+  /** The budgets that are set, narrowest first. */
+  budgets(caller: LiveCaller, nowMs: number): readonly BudgetUse[] {
+    return this.#limited(caller).flatMap(({ level, subject, limits }) => {
+      if (limits.maxBudgetNanoUsd === null) return [];
+      const duration = limits.budgetDuration;
+      const { endsAtMs } = budgetWindow(duration, nowMs);
+      const spentNanoUsd = this.spending.spent(subject, duration, nowMs);
+      const { heldNanoUsd } = this.activities.of(subject);
+      return [{ level, budgetNanoUsd: limits.maxBudgetNanoUsd, duration, endsAtMs, spentNanoUsd, heldNanoUsd }];
+    });
+  }
+
+  /** Writes a hold and counts it. */
+  hold(hold: NewHold): void {
+    this.holds.insert(hold, this.dayRequests.nextSeq);
+    this.dayRequests.admitted(hold, hold.admittedAtMs);
+    this.activities.admitted(hold);
+    this.#occupy(1, hold.amountNanoUsd);
+    this.#nextExpiryMs = Math.min(this.#nextExpiryMs ?? hold.expiresAtMs, hold.expiresAtMs);
+  }
+
+  /** Ends an open hold: its row, its slot, its money, its tokens. */
+  end(hold: HoldRow, ending: Ending): void {
+    this.holds.end(hold.callId, ending);
+    this.activities.ended(hold, ending.countedTokens);
+    this.#occupy(-1, -hold.amountNanoUsd);
+    this.#nextPruneMs ??= ending.endedAtMs + HOLD_KEPT_MS;
+    if (this.#openHolds === 0) this.#nextExpiryMs = null;
+  }
+
+  renew(callId: CallId, expiresAtMs: number, progress: Progress | null): void {
+    this.holds.renew(callId, expiresAtMs, progress);
+  }
+
+  /** Enters a charge (negative: gives back) for a hold; gives the entry's id. `countsAtMs`: see `Charge`. */
+  charge(hold: HoldRow, chargedNanoUsd: number, atMs: number, countsAtMs: number | null = null): number {
+    const entryId = this.ledger.charge({ ...hold, chargedNanoUsd, atMs, countsAtMs });
+    this.spending.charged(hold, chargedNanoUsd, countsAtMs ?? atMs, entryId);
+    return entryId;
+  }
+
+  /** Books what a call came to beyond its hold, and tells the operator where that is too much. */
+  overrun(callId: CallId, overrunNanoUsd: number, nowMs: number): void {
+    if (overrunNanoUsd === 0) return;
+    this.operatorBook.overrun(callId, overrunNanoUsd, nowMs);
+    const chargedTodayNanoUsd = this.spending.spent("account", "day", nowMs);
+    this.overrunWatch.overrun(this.tenants.account().id, overrunNanoUsd, chargedTodayNanoUsd, nowMs);
+  }
+
+  /** What balance and every budget of a hold's levels leave now. */
+  roomFor(hold: HoldRow, nowMs: number): number {
+    const key = this.keys.key(hold.keyId);
+    const team = hold.teamId === null ? null : (this.tenants.team(hold.teamId) ?? null);
+    const budgets = key ? this.budgets({ key, team }, nowMs) : [];
+    return Math.min(moneyRoom(this.money()), budgetRoom(budgets));
+  }
+
+  /** After due holds were ended. */
+  readNextExpiry(): void {
+    this.#nextExpiryMs = this.holds.nextExpiryMs();
+  }
+
+  /** Deletes rows that nothing needs any more, at most `limit` of each sort. */
+  prune(nowMs: number, limit: number): void {
+    if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
+    this.ownedIds.prune(nowMs, limit);
+    this.jobs.prune(nowMs, limit);
+    this.idempotency.prune(nowMs, limit);
+    this.freeCalls.prune(nowMs, limit);
+    this.holds.prune(nowMs, limit);
+    this.dayRequests.prune(nowMs, limit);
+    const nextMs = this.#oldestGoesMs();
+    // What is over already was left by the limit.
+    this.#nextPruneMs = nextMs === null || nextMs <= nowMs ? nextMs : nextMs + PRUNE_EVERY_MS;
+  }
+
+  /** When the first row of any table may go; null: none is left that goes. */
+  #oldestGoesMs(): number | null {
+    const tables = [this.holds, this.dayRequests, this.ownedIds, this.jobs, this.idempotency, this.freeCalls];
+    return earliest(tables.map((table) => table.nextPruneMs()));
+  }
+
+  /** When the alarm has something to do; null: never, as things stand. */
+  nextDueMs(): number | null {
+    return earliest([this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs, this.jobs.nextDueMs()]);
+  }
+
+  #occupy(holds: number, nanoUsd: number): void {
+    this.#openHolds += holds;
+    this.#heldNanoUsd += nanoUsd;
+  }
+
+  #limited({ key, team }: LiveCaller): { level: (typeof LEVELS)[number]; subject: Subject; limits: Limits }[] {
+    const account = { level: "account", subject: "account", limits: this.tenants.account().limits } as const;
+    const own = { level: "key", subject: `key:${key.id}`, limits: key.limits } as const;
+    return team ? [own, { level: "team", subject: `team:${team.id}`, limits: team.limits }, account] : [own, account];
+  }
+}
+
+function earliest(times: readonly (number | null)[]): number | null {
+  const set = times.filter((time) => time !== null);
+  return set.length === 0 ? null : Math.min(...set);
+}

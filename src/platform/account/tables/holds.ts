@@ -1,0 +1,240 @@
+/**
+ * Hold rows. One row per admitted call: inserted at admission, updated once when it ends, deleted a day later. A single
+ * index on (open, due) finds the open ones, those that are due and those that may go.
+ */
+import type { HoldEnd, Progress } from "../../../core/account/hold.ts";
+import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
+import type { UnitPrices } from "../../../core/pricing/prices.ts";
+import type { Sql } from "../schema.ts";
+import type { Party } from "./limit-scopes.ts";
+
+export type HoldState = "open" | Exclude<HoldEnd["state"], "unknown">;
+
+/** A hold as it is made. */
+export interface NewHold extends Party {
+  readonly callId: CallId;
+  readonly endpoint: string;
+  readonly model: string;
+  readonly alias: string | null;
+  readonly amountNanoUsd: number;
+  readonly countedTokens: number;
+  readonly outputCap: number | undefined;
+  readonly prices: UnitPrices;
+  readonly priceRule: string;
+  readonly startedAtMs: number;
+  readonly admittedAtMs: number;
+  readonly expiresAtMs: number;
+}
+
+export interface HoldRow extends NewHold {
+  readonly state: HoldState;
+  readonly chargedNanoUsd: number;
+  /** The last that a renewal reported. */
+  readonly progress: Progress | null;
+  /** Expired, and corrected by a late end since: no other one counts. */
+  readonly corrected: boolean;
+  readonly endedAtMs: number | null;
+}
+
+/** How long holds live. */
+export interface HoldTimes {
+  /** Without a renewal, ms. */
+  readonly ttlMs: number;
+  /** However often it is renewed, ms; at least twice `ttlMs`. A job's hold has its own time. */
+  readonly longestMs: number;
+}
+
+/** What the mirrors are made of. */
+export interface RecentHold extends Party {
+  readonly seq: number;
+  readonly open: boolean;
+  readonly amountNanoUsd: number;
+  readonly countedTokens: number;
+  readonly admittedAtMs: number;
+}
+
+/** How an open hold becomes an ended one. */
+export interface Ending {
+  readonly state: Exclude<HoldState, "open">;
+  readonly chargedNanoUsd: number;
+  readonly countedTokens: number;
+  readonly endedAtMs: number;
+  readonly entryId: number | null;
+}
+
+/** Ended holds stay this long: a day for late words, and enough for `rpd_limit` to be counted from them. */
+export const HOLD_KEPT_MS = 25 * 3_600_000;
+
+type StoredHold = {
+  call_id: string;
+  state: string;
+  due_ms: number;
+  key_id: string;
+  team_id: string | null;
+  endpoint: string;
+  model: string;
+  alias: string | null;
+  amount_nano_usd: number;
+  charged_nano_usd: number;
+  counted_tokens: number;
+  output_cap: number | null;
+  prices: string;
+  price_rule: string;
+  started_at_ms: number;
+  admitted_at_ms: number;
+  ended_at_ms: number | null;
+  progress: string | null;
+  corrected: number;
+};
+type StoredRecent = {
+  seq: number;
+  open: number;
+  key_id: string;
+  team_id: string | null;
+  amount_nano_usd: number;
+  counted_tokens: number;
+  admitted_at_ms: number;
+};
+
+export class Holds {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  insert(hold: NewHold, seq: number): void {
+    this.#sql.exec(
+      `INSERT INTO holds (call_id, seq, state, due_ms, key_id, team_id, endpoint, model, alias, amount_nano_usd,
+         counted_tokens, output_cap, prices, price_rule, started_at_ms, admitted_at_ms)
+       VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      hold.callId,
+      seq,
+      hold.expiresAtMs,
+      hold.keyId,
+      hold.teamId,
+      hold.endpoint,
+      hold.model,
+      hold.alias,
+      hold.amountNanoUsd,
+      hold.countedTokens,
+      hold.outputCap ?? null,
+      JSON.stringify(hold.prices),
+      hold.priceRule,
+      hold.startedAtMs,
+      hold.admittedAtMs,
+    );
+  }
+
+  find(callId: CallId): HoldRow | undefined {
+    const [stored] = this.#sql.exec<StoredHold>("SELECT * FROM holds WHERE call_id = ?", callId).toArray();
+    return stored && toHold(stored);
+  }
+
+  end(callId: CallId, ending: Ending): void {
+    this.#sql.exec(
+      `UPDATE holds SET state = ?, charged_nano_usd = ?, counted_tokens = ?, ended_at_ms = ?, due_ms = ?, entry_id = ?
+       WHERE call_id = ? AND state = 'open'`,
+      ending.state,
+      ending.chargedNanoUsd,
+      ending.countedTokens,
+      ending.endedAtMs,
+      ending.endedAtMs + HOLD_KEPT_MS,
+      ending.entryId,
+      callId,
+    );
+  }
+
+  /** Without `progress` what was reported before stays. */
+  renew(callId: CallId, expiresAtMs: number, progress: Progress | null): void {
+    this.#sql.exec(
+      "UPDATE holds SET due_ms = ?, progress = coalesce(?, progress) WHERE call_id = ? AND state = 'open'",
+      expiresAtMs,
+      progress && JSON.stringify(progress),
+      callId,
+    );
+  }
+
+  /** After an expired hold's late end. */
+  correct(callId: CallId, chargedNanoUsd: number, entryId: number | null): void {
+    this.#sql.exec(
+      `UPDATE holds SET charged_nano_usd = ?, late_entry_id = ?, corrected = 1
+       WHERE call_id = ? AND state = 'expired' AND corrected = 0`,
+      chargedNanoUsd,
+      entryId,
+      callId,
+    );
+  }
+
+  /** Open ones whose time is over, oldest first. */
+  due(nowMs: number, limit: number): readonly HoldRow[] {
+    const rows = this.#sql.exec<StoredHold>(
+      "SELECT * FROM holds WHERE open = 1 AND due_ms <= ? ORDER BY due_ms LIMIT ?",
+      nowMs,
+      limit,
+    );
+    return rows.toArray().map(toHold);
+  }
+
+  nextExpiryMs(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM holds WHERE open = 1").one().at;
+  }
+
+  nextPruneMs(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM holds WHERE open = 0").one().at;
+  }
+
+  /** Deletes at most `limit` ended rows whose time is over. */
+  prune(nowMs: number, limit: number): void {
+    this.#sql.exec(
+      `DELETE FROM holds WHERE call_id IN
+         (SELECT call_id FROM holds WHERE open = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?)`,
+      nowMs,
+      limit,
+    );
+  }
+
+  /** All open holds and those that ended at `sinceMs` or later, hence all that were admitted since then. */
+  *recent(sinceMs: number): Iterable<RecentHold> {
+    const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms";
+    const rows = this.#sql.exec<StoredRecent>(
+      `SELECT ${columns} FROM holds WHERE open = 1 UNION ALL SELECT ${columns} FROM holds WHERE open = 0 AND due_ms >= ?`,
+      sinceMs + HOLD_KEPT_MS,
+    );
+    for (const row of rows) {
+      yield {
+        seq: row.seq,
+        open: row.open === 1,
+        keyId: row.key_id as KeyId,
+        teamId: row.team_id as TeamId | null,
+        amountNanoUsd: row.amount_nano_usd,
+        countedTokens: row.counted_tokens,
+        admittedAtMs: row.admitted_at_ms,
+      };
+    }
+  }
+}
+
+function toHold(stored: StoredHold): HoldRow {
+  return {
+    callId: stored.call_id as CallId,
+    state: stored.state as HoldState,
+    keyId: stored.key_id as KeyId,
+    teamId: stored.team_id as TeamId | null,
+    endpoint: stored.endpoint,
+    model: stored.model,
+    alias: stored.alias,
+    amountNanoUsd: stored.amount_nano_usd,
+    chargedNanoUsd: stored.charged_nano_usd,
+    countedTokens: stored.counted_tokens,
+    outputCap: stored.output_cap ?? undefined,
+    prices: JSON.parse(stored.prices) as UnitPrices,
+    priceRule: stored.price_rule,
+    startedAtMs: stored.started_at_ms,
+    admittedAtMs: stored.admitted_at_ms,
+    expiresAtMs: stored.due_ms,
+    progress: stored.progress === null ? null : (JSON.parse(stored.progress) as Progress),
+    corrected: stored.corrected === 1,
+    endedAtMs: stored.ended_at_ms,
+  };
+}

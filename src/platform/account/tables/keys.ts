@@ -1,0 +1,160 @@
+/**
+ * Virtual keys and the digests of their secrets. A key is found by digest in one look-up, whatever their number.
+ */
+
+import {
+  type Changes,
+  type Key,
+  type KeyFields,
+  NO_LIMITS,
+  type Page,
+  type PageRequest,
+  type Role,
+} from "../../../core/account/tenant.ts";
+import type { KeyDigest, KeyId, TeamId } from "../../../core/ids.ts";
+import type { Sql } from "../schema.ts";
+import { atLeast, pageOf } from "./pages.ts";
+import { merge } from "./tenants.ts";
+
+/** A key as one of its secrets leads to it. */
+export interface FoundKey {
+  readonly key: Key;
+  /** Set once this secret was rotated out: refused from then on. */
+  readonly validUntilMs: number | null;
+}
+
+type StoredKey = {
+  seq: number;
+  id: string;
+  last_four: string;
+  fields: string;
+  created_at_ms: number;
+  revoked_at_ms: number | null;
+};
+
+const COLUMNS = "seq, id, last_four, fields, created_at_ms, revoked_at_ms";
+
+/** Parsed keys kept in memory, and the text that they were parsed from; beyond it all are dropped and read again. */
+const CACHED_KEYS = 4_000;
+const CACHED_CHARS = 8_000_000;
+
+export class Keys {
+  readonly #sql: Sql;
+  readonly #found = new Map<KeyDigest, FoundKey>();
+  #cachedChars = 0;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  find(digest: KeyDigest): FoundKey | undefined {
+    const cached = this.#found.get(digest);
+    if (cached) return cached;
+    const [stored] = this.#sql
+      .exec<StoredKey & { valid_until_ms: number | null }>(
+        `SELECT ${COLUMNS}, valid_until_ms FROM digests JOIN keys ON keys.id = digests.key_id WHERE digest = ?`,
+        digest,
+      )
+      .toArray();
+    if (!stored) return undefined;
+    const found = { key: toKey(stored), validUntilMs: stored.valid_until_ms };
+    this.#cachedChars += stored.fields.length;
+    if (this.#found.size >= CACHED_KEYS || this.#cachedChars > CACHED_CHARS) this.#forget();
+    this.#found.set(digest, found);
+    return found;
+  }
+
+  key(id: KeyId): Key | undefined {
+    const [stored] = this.#sql.exec<StoredKey>(`SELECT ${COLUMNS} FROM keys WHERE id = ?`, id).toArray();
+    return stored && toKey(stored);
+  }
+
+  /** Live ones, oldest first; with `team`, that one's alone. */
+  keys(page: PageRequest, team: TeamId | null = null): Page<Key> {
+    return pageOf(page, "ascending", toKey, (after, limit) =>
+      this.#sql.exec<StoredKey>(
+        `SELECT ${COLUMNS} FROM keys WHERE revoked_at_ms IS NULL AND seq > ?1
+           ${team === null ? "" : "AND team = ?3"} ORDER BY seq LIMIT ?2`,
+        after,
+        limit,
+        ...(team === null ? [] : [team]),
+      ),
+    );
+  }
+
+  /** Whether a live key of this team has one of these roles. */
+  teamHas(team: TeamId, roles: readonly Role[]): boolean {
+    const found = this.#sql.exec(
+      `SELECT 1 FROM keys WHERE revoked_at_ms IS NULL AND team = ? AND role IN (SELECT value FROM json_each(?)) LIMIT 1`,
+      team,
+      JSON.stringify(roles),
+    );
+    return found.toArray().length > 0;
+  }
+
+  /** Whether so many are live; counts no further. */
+  atLeast(most: number): boolean {
+    return atLeast(this.#sql, "keys WHERE revoked_at_ms IS NULL", most);
+  }
+
+  create(id: KeyId, digest: KeyDigest, lastFour: string, fields: KeyFields, nowMs: number): void {
+    this.#sql.exec(
+      "INSERT INTO keys (id, last_four, fields, created_at_ms) VALUES (?, ?, ?, ?)",
+      id,
+      lastFour,
+      JSON.stringify(fields),
+      nowMs,
+    );
+    this.#addDigest(digest, id);
+  }
+
+  amend(key: Key, changes: Changes<KeyFields>): void {
+    const { id, lastFour: _l, createdAtMs: _c, revokedAtMs: _r, ...fields } = key;
+    this.#sql.exec("UPDATE keys SET fields = ? WHERE id = ?", JSON.stringify(merge(fields, changes)), id);
+    this.#forget();
+  }
+
+  revoke(id: KeyId, nowMs: number): void {
+    this.#sql.exec("UPDATE keys SET revoked_at_ms = ? WHERE id = ? AND revoked_at_ms IS NULL", nowMs, id);
+    this.#forget();
+  }
+
+  /** Gives the key a new secret; the older ones end at `validUntilMs` or, where that is sooner, when they would have. */
+  rotate(id: KeyId, digest: KeyDigest, lastFour: string, validUntilMs: number): void {
+    this.#sql.exec(
+      "UPDATE digests SET valid_until_ms = min(coalesce(valid_until_ms, ?), ?) WHERE key_id = ?",
+      validUntilMs,
+      validUntilMs,
+      id,
+    );
+    this.#sql.exec("UPDATE keys SET last_four = ? WHERE id = ?", lastFour, id);
+    this.#addDigest(digest, id);
+    this.#forget();
+  }
+
+  digests(id: KeyId): readonly KeyDigest[] {
+    const rows = this.#sql.exec<{ digest: string }>("SELECT digest FROM digests WHERE key_id = ?", id);
+    return rows.toArray().map((row) => row.digest as KeyDigest);
+  }
+
+  #forget(): void {
+    this.#found.clear();
+    this.#cachedChars = 0;
+  }
+
+  #addDigest(digest: KeyDigest, id: KeyId): void {
+    this.#sql.exec("INSERT INTO digests (digest, key_id) VALUES (?, ?)", digest, id);
+  }
+}
+
+function toKey(stored: StoredKey): Key {
+  const fields = JSON.parse(stored.fields) as KeyFields;
+  return {
+    ...fields,
+    limits: { ...NO_LIMITS, ...fields.limits },
+    id: stored.id as KeyId,
+    lastFour: stored.last_four,
+    createdAtMs: stored.created_at_ms,
+    revokedAtMs: stored.revoked_at_ms,
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * The ledger's rows: append-only entries, each with the balance after it. The last one's is the balance; it is kept in
+ * memory so that appending reads nothing.
+ */
+
+import type { Credit, EntryKind, LedgerEntry, Page, PageRequest } from "../../../core/account/tenant.ts";
+import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
+import type { Sql } from "../schema.ts";
+import { pageOf } from "./pages.ts";
+
+type StoredEntry = {
+  seq: number;
+  kind: string;
+  amount_nano_usd: number;
+  balance_nano_usd: number;
+  at_ms: number;
+  call_id: string | null;
+  model: string | null;
+  key_id: string | null;
+  reference: string | null;
+  note: string | null;
+};
+
+/** A charge as it is entered. */
+export interface Charge {
+  readonly callId: CallId;
+  readonly model: string;
+  readonly keyId: KeyId;
+  readonly teamId: TeamId | null;
+  /** Negative: a late correction gives back. */
+  readonly chargedNanoUsd: number;
+  readonly atMs: number;
+  /** The time whose budget windows it counts in, where that is not `atMs`. */
+  readonly countsAtMs: number | null;
+}
+
+const COLUMNS = "id AS seq, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, reference, note";
+
+export class Ledger {
+  readonly #sql: Sql;
+  #balanceNanoUsd = 0;
+  #lastId = 0;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    const [last] = sql
+      .exec<{ id: number; balance: number }>(
+        "SELECT id, balance_nano_usd AS balance FROM entries ORDER BY id DESC LIMIT 1",
+      )
+      .toArray();
+    if (last) {
+      this.#lastId = last.id;
+      this.#balanceNanoUsd = last.balance;
+    }
+  }
+
+  get lastId(): number {
+    return this.#lastId;
+  }
+  get balanceNanoUsd(): number {
+    return this.#balanceNanoUsd;
+  }
+
+  /** Enters what a call was charged, zero too; gives the entry's id. */
+  charge(charge: Charge): number {
+    const { balanceNanoUsd } = this.#next(0 - charge.chargedNanoUsd);
+    this.#sql.exec(
+      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, team_id,
+         counts_at_ms)
+       VALUES (?, 'charge', ?, ?, ?, ?, ?, ?, ?, ?)`,
+      this.#lastId,
+      0 - charge.chargedNanoUsd,
+      balanceNanoUsd,
+      charge.atMs,
+      charge.callId,
+      charge.model,
+      charge.keyId,
+      charge.teamId,
+      charge.countsAtMs,
+    );
+    return this.#lastId;
+  }
+
+  credit(credit: Credit, atMs: number): LedgerEntry {
+    const { balanceNanoUsd } = this.#next(credit.amountNanoUsd);
+    this.#sql.exec(
+      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, reference, note)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      this.#lastId,
+      credit.kind,
+      credit.amountNanoUsd,
+      balanceNanoUsd,
+      atMs,
+      credit.reference,
+      credit.note,
+    );
+    const { kind, amountNanoUsd, reference, note } = credit;
+    const id = this.#lastId;
+    return { id, kind, amountNanoUsd, balanceNanoUsd, atMs, callId: null, model: null, keyId: null, reference, note };
+  }
+
+  /** What a call was charged by the entries from `afterId` (exclusive) to `throughId`; undefined: it has none there. */
+  chargedBetween(callId: CallId, afterId: number, throughId: number): number | undefined {
+    const { charged } = this.#sql
+      .exec<{ charged: number | null }>(
+        "SELECT sum(amount_nano_usd) AS charged FROM entries WHERE id > ? AND id <= ? AND call_id = ?",
+        afterId,
+        throughId,
+        callId,
+      )
+      .one();
+    return charged === null ? undefined : 0 - charged;
+  }
+
+  byReference(reference: string): LedgerEntry | undefined {
+    const [stored] = this.#sql
+      .exec<StoredEntry>(`SELECT ${COLUMNS} FROM entries WHERE reference = ?`, reference)
+      .toArray();
+    return stored && toEntry(stored);
+  }
+
+  /** Newest first. */
+  entries(page: PageRequest): Page<LedgerEntry> {
+    return pageOf(page, "descending", toEntry, (before, limit) =>
+      this.#sql.exec<StoredEntry>(
+        `SELECT ${COLUMNS} FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`,
+        before,
+        limit,
+      ),
+    );
+  }
+
+  #next(amountNanoUsd: number): { balanceNanoUsd: number } {
+    this.#lastId += 1;
+    this.#balanceNanoUsd += amountNanoUsd;
+    return { balanceNanoUsd: this.#balanceNanoUsd };
+  }
+}
+
+function toEntry(stored: StoredEntry): LedgerEntry {
+  return {
+    id: stored.seq,
+    kind: stored.kind as EntryKind,
+    amountNanoUsd: stored.amount_nano_usd,
+    balanceNanoUsd: stored.balance_nano_usd,
+    atMs: stored.at_ms,
+    callId: stored.call_id as CallId | null,
+    model: stored.model,
+    keyId: stored.key_id as KeyId | null,
+    reference: stored.reference,
+    note: stored.note,
+  };
+}

@@ -1,0 +1,24 @@
+/**
+ * Who a call counts against: its key, the key's team and the account, as the text under which windows and sums stand.
+ */
+import type { KeyId, TeamId } from "../../../core/ids.ts";
+
+export type Subject = "account" | `team:${TeamId}` | `key:${KeyId}`;
+
+/** The key, team and account of one call. */
+export interface Party {
+  readonly keyId: KeyId;
+  readonly teamId: TeamId | null;
+}
+
+/** Narrowest first. */
+export function subjectsOf({ keyId, teamId }: Party): readonly Subject[] {
+  return teamId === null ? [`key:${keyId}`, "account"] : [`key:${keyId}`, `team:${teamId}`, "account"];
+}
+
+/** Adds to a sum per subject and period. */
+export function addTo(sums: Map<Subject, Map<number, number>>, subject: Subject, period: number, amount: number): void {
+  const periods = sums.get(subject) ?? new Map<number, number>();
+  if (!sums.has(subject)) sums.set(subject, periods);
+  periods.set(period, (periods.get(period) ?? 0) + amount);
+}

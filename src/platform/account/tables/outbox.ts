@@ -1,0 +1,162 @@
+/**
+ * Usage events on their way out. An event is a row from the transaction that ended its call until the queue's consumer
+ * says that it stands in D1.
+ *
+ * Rows leave in stretches: a stretch is noted as a shipment, then sent as one message. What is not confirmed in time is
+ * sent again; the consumer counts an event once by its id, so sending twice is harmless and losing none is certain.
+ */
+import type { UsageEvent } from "../../../core/account/hold.ts";
+import type { CallId } from "../../../core/ids.ts";
+import type { Sql } from "../schema.ts";
+
+/** A queue message may have 128 KB; this leaves room for its envelope. */
+const MESSAGE_BYTES = 100_000;
+const MESSAGE_EVENTS = 500;
+/** Events gather this long before they are sent, ms. */
+const GATHER_MS = 1_000;
+/** What is not confirmed after this is sent again, ms. */
+export const RESEND_AFTER_MS = 120_000;
+/** Beyond this many unconfirmed shipments nothing new is sent. */
+const MOST_SHIPMENTS = 64;
+/** After a queue that threw: doubled each time, up to a minute. */
+const FIRST_RETRY_MS = 1_000;
+const LONGEST_RETRY_MS = 60_000;
+
+export interface Shipment {
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly events: readonly UsageEvent[];
+  /** True where it was sent before. */
+  readonly again: boolean;
+}
+
+type StoredShipment = { first_seq: number; last_seq: number; sent_at_ms: number };
+const LONG_AGO_MS = 0;
+
+export class Outbox {
+  readonly #sql: Sql;
+  #lastSeq: number;
+  #sentThrough: number;
+  /** Mirror of the table; at most `MOST_SHIPMENTS`, oldest first. */
+  #shipments: readonly StoredShipment[];
+  /** When the oldest unsent event was written; null: none waits. */
+  #waitingSinceMs: number | null;
+  #failures = 0;
+  #retryAtMs = 0;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    this.#shipments = this.#readShipments();
+    const last = sql.exec<{ value: number | null }>("SELECT max(seq) AS value FROM outbox").one().value ?? 0;
+    this.#sentThrough = Math.max(0, ...this.#shipments.map((shipment) => shipment.last_seq));
+    this.#lastSeq = Math.max(this.#sentThrough, last);
+    this.#waitingSinceMs = last > this.#sentThrough ? LONG_AGO_MS : null;
+  }
+
+  add(event: UsageEvent): void {
+    this.#lastSeq += 1;
+    this.#sql.exec("INSERT INTO outbox VALUES (?, ?, ?)", this.#lastSeq, event.eventId, JSON.stringify(event));
+    this.#waitingSinceMs ??= event.endedAtMs;
+  }
+
+  /** Notes the next stretch as sent and gives it: one that was not confirmed in time, else what has not left yet. */
+  take(nowMs: number): Shipment | undefined {
+    if (nowMs < this.#retryAtMs) return undefined;
+    return this.#takeAgain(nowMs) ?? this.#takeNew(nowMs);
+  }
+
+  /** The queue took the message. */
+  sent(): void {
+    this.#failures = 0;
+    this.#retryAtMs = 0;
+  }
+
+  /** The queue threw: the stretch stays, and waits longer each time. */
+  failed(shipment: Shipment, nowMs: number): void {
+    this.#retryAtMs = nowMs + Math.min(FIRST_RETRY_MS * 2 ** this.#failures, LONGEST_RETRY_MS);
+    this.#failures += 1;
+    if (shipment.again) {
+      this.#sql.exec("UPDATE shipments SET sent_at_ms = ? WHERE first_seq = ?", LONG_AGO_MS, shipment.firstSeq);
+    } else {
+      this.#sql.exec("DELETE FROM shipments WHERE first_seq = ?", shipment.firstSeq);
+      this.#sentThrough = shipment.firstSeq - 1;
+      this.#waitingSinceMs = LONG_AGO_MS;
+    }
+    this.#shipments = this.#readShipments();
+  }
+
+  /** The consumer has these in D1. */
+  confirm(eventIds: readonly CallId[]): void {
+    this.#sql.exec(
+      "DELETE FROM outbox WHERE seq <= ? AND event_id IN (SELECT value FROM json_each(?))",
+      this.#sentThrough,
+      JSON.stringify(eventIds),
+    );
+    this.#sql.exec(
+      `DELETE FROM shipments WHERE NOT EXISTS
+         (SELECT 1 FROM outbox WHERE seq BETWEEN shipments.first_seq AND shipments.last_seq)`,
+    );
+    this.#shipments = this.#readShipments();
+  }
+
+  /** When there is something to send; null: nothing. */
+  nextDueMs(): number | null {
+    const dues = this.#shipments.map((shipment) => shipment.sent_at_ms + RESEND_AFTER_MS);
+    if (this.#waitingSinceMs !== null && this.#shipments.length < MOST_SHIPMENTS) {
+      dues.push(this.#waitingSinceMs + GATHER_MS);
+    }
+    return dues.length === 0 ? null : Math.max(this.#retryAtMs, Math.min(...dues));
+  }
+
+  count(): number {
+    return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM outbox").one().count;
+  }
+
+  #takeAgain(nowMs: number): Shipment | undefined {
+    const late = this.#shipments.find((shipment) => shipment.sent_at_ms <= nowMs - RESEND_AFTER_MS);
+    if (!late) return undefined;
+    this.#sql.exec("UPDATE shipments SET sent_at_ms = ? WHERE first_seq = ?", nowMs, late.first_seq);
+    this.#shipments = this.#readShipments();
+    const { events } = this.#stretch(late.first_seq, late.last_seq);
+    return { firstSeq: late.first_seq, lastSeq: late.last_seq, events, again: true };
+  }
+
+  #takeNew(nowMs: number): Shipment | undefined {
+    if (this.#waitingSinceMs === null || this.#shipments.length >= MOST_SHIPMENTS) return undefined;
+    const firstSeq = this.#sentThrough + 1;
+    const { events, lastSeq } = this.#stretch(firstSeq, this.#lastSeq);
+    if (lastSeq === undefined) {
+      this.#waitingSinceMs = null;
+      return undefined;
+    }
+    this.#sql.exec("INSERT INTO shipments VALUES (?, ?, ?)", firstSeq, lastSeq, nowMs);
+    this.#shipments = this.#readShipments();
+    this.#sentThrough = lastSeq;
+    this.#waitingSinceMs = lastSeq < this.#lastSeq ? nowMs : null;
+    return { firstSeq, lastSeq, events, again: false };
+  }
+
+  /** As many of these rows as one message carries, at least one. */
+  #stretch(firstSeq: number, lastSeq: number): { events: UsageEvent[]; lastSeq: number | undefined } {
+    const rows = this.#sql.exec<{ seq: number; event: string; bytes: number }>(
+      `SELECT seq, event, octet_length(event) AS bytes FROM outbox WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`,
+      firstSeq,
+      lastSeq,
+      MESSAGE_EVENTS,
+    );
+    const events: UsageEvent[] = [];
+    let last: number | undefined;
+    let bytes = 0;
+    for (const row of rows) {
+      bytes += row.bytes + 1;
+      if (events.length > 0 && bytes > MESSAGE_BYTES) break;
+      events.push(JSON.parse(row.event) as UsageEvent);
+      last = row.seq;
+    }
+    return { events, lastSeq: last };
+  }
+
+  #readShipments(): readonly StoredShipment[] {
+    return this.#sql.exec<StoredShipment>("SELECT * FROM shipments ORDER BY first_seq").toArray();
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Ids that the service handed out to this account. An id that is not here, or no longer kept, does not exist for it.
+ *
+ * A response belongs to a conversation, named by its first response; each turn keeps the whole of it for its full life.
+ */
+import type { CallId } from "../../../core/ids.ts";
+import { CONVERSATION_LIFE_MS, type NewOwned, type Owned, type OwnedRef } from "../../../core/owned.ts";
+import type { Sql } from "../schema.ts";
+
+type Row = {
+  upstream: string;
+  target_model: string;
+  model: string;
+  conversation: string;
+  total_tokens: number;
+};
+
+export class OwnedIds {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  find(ref: OwnedRef, nowMs: number): Owned | undefined {
+    const row = this.#row(ref, nowMs);
+    if (!row) return undefined;
+    const { upstream, target_model, model, total_tokens } = row;
+    return { ...ref, upstream, targetModel: target_model, model, totalTokens: total_tokens };
+  }
+
+  /**
+   * Recorded twice, it stands once. `upToTokens`: the most its call can come to; that is what it counts until the exact
+   * figure is known, so that a turn which continues it at once, or after a cut, is held for enough.
+   */
+  record(owned: NewOwned, upToTokens: number, nowMs: number): void {
+    const before = owned.continues === null ? undefined : this.#row({ kind: owned.kind, id: owned.continues }, nowMs);
+    const conversation = before?.conversation ?? owned.id;
+    this.#sql.exec(
+      `INSERT INTO owned_ids (kind, id, call_id, upstream, target_model, model, conversation, total_tokens)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+      owned.kind,
+      owned.id,
+      owned.callId,
+      owned.upstream,
+      owned.targetModel,
+      owned.model,
+      conversation,
+      upToTokens,
+    );
+    this.#sql.exec(
+      `INSERT INTO conversations (id, kept_until_ms) VALUES (?, ?)
+       ON CONFLICT (id) DO UPDATE SET kept_until_ms = excluded.kept_until_ms`,
+      conversation,
+      nowMs + CONVERSATION_LIFE_MS,
+    );
+  }
+
+  /** What the call that made an id came to, by the upstream's own figures: what a turn that continues it brings along. */
+  settled(callId: CallId, totalTokens: number): void {
+    this.#sql.exec("UPDATE owned_ids SET total_tokens = ? WHERE call_id = ?", totalTokens, callId);
+  }
+
+  /** Deletes at most `limit` conversations that are no longer kept, with their ids. */
+  prune(nowMs: number, limit: number): void {
+    const gone = this.#sql
+      .exec<{ id: string }>("SELECT id FROM conversations WHERE kept_until_ms <= ? LIMIT ?", nowMs, limit)
+      .toArray();
+    for (const { id } of gone) {
+      this.#sql.exec("DELETE FROM owned_ids WHERE conversation = ?", id);
+      this.#sql.exec("DELETE FROM conversations WHERE id = ?", id);
+    }
+  }
+
+  nextPruneMs(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(kept_until_ms) AS at FROM conversations").one().at;
+  }
+
+  #row(ref: OwnedRef, nowMs: number): Row | undefined {
+    return this.#sql
+      .exec<Row>(
+        `SELECT upstream, target_model, model, conversation, total_tokens
+         FROM owned_ids JOIN conversations ON conversations.id = owned_ids.conversation
+         WHERE owned_ids.kind = ? AND owned_ids.id = ? AND kept_until_ms > ?`,
+        ref.kind,
+        ref.id,
+        nowMs,
+      )
+      .toArray()[0];
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * Lists by page: the cursor is the sequence number of the last row given. A page ends after so many rows or so much text,
+ * since an answer of the object may have 32 MiB at most, and all who call it wait while it is made.
+ */
+import type { Page, PageRequest } from "../../../core/account/tenant.ts";
+import type { Sql } from "../schema.ts";
+
+const LONGEST_PAGE = 1_000;
+/** Characters of text in a page's rows; one row is given whatever it has. */
+const PAGE_CHARS = 1_048_576;
+
+/** Reads a row more than it gives, to know whether there is a next page. `read` gets the number to go on after. */
+export function pageOf<Row extends { seq: number }, T>(
+  page: PageRequest,
+  order: "ascending" | "descending",
+  convert: (row: Row) => T,
+  read: (after: number, limit: number) => Iterable<Row>,
+): Page<T> {
+  const limit = Math.min(Math.max(Math.trunc(page.limit) || 1, 1), LONGEST_PAGE);
+  const start = order === "ascending" ? 0 : Number.MAX_SAFE_INTEGER;
+  const after = page.cursor === null ? start : Number(page.cursor);
+  if (!Number.isSafeInteger(after)) return { data: [], nextCursor: null };
+  const data: T[] = [];
+  let last = after;
+  let chars = 0;
+  for (const row of read(after, limit + 1)) {
+    chars += charsOf(row);
+    if (data.length === limit || (data.length > 0 && chars > PAGE_CHARS)) return { data, nextCursor: String(last) };
+    data.push(convert(row));
+    last = row.seq;
+  }
+  return { data, nextCursor: null };
+}
+
+const charsOf = (row: object): number =>
+  Object.values(row).reduce((sum: number, value) => sum + (typeof value === "string" ? value.length : 8), 0);
+
+/** Whether a table has so many rows. `rows`: what follows FROM, of this code's own making. */
+export function atLeast(sql: Sql, rows: string, most: number): boolean {
+  return sql.exec<{ n: number }>(`SELECT count(*) AS n FROM (SELECT 1 FROM ${rows} LIMIT ?)`, most).one().n >= most;
+}

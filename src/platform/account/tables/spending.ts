@@ -1,0 +1,111 @@
+/**
+ * What each key, team and account has spent, per UTC day, for budgets: sums in SQL over the ledger's charges up to a
+ * mark, and the few charged since in memory. A sum of the ledger, so a budget set later counts what was spent before.
+ */
+
+import { budgetWindow, dayOf } from "../../../core/account/budgets.ts";
+import { BUDGET_DURATIONS, type BudgetDuration } from "../../../core/account/tenant.ts";
+import type { KeyId, TeamId } from "../../../core/ids.ts";
+import type { Sql } from "../schema.ts";
+import { addTo, type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
+
+/** Ledger entries between two roll-ups: the most that a restart reads again. */
+const ROLL_UP_EVERY = 256;
+/** Sums kept in memory; beyond it all are dropped and read again. */
+const CACHED_SUMS = 4_000;
+
+interface Sum {
+  readonly firstDay: number;
+  /** The first day after the window; infinite for `total`. */
+  readonly endDay: number;
+  spentNanoUsd: number;
+}
+
+export class Spending {
+  readonly #sql: Sql;
+  /** Not yet in the sums: nano-USD per day. */
+  readonly #tail = new Map<Subject, Map<number, number>>();
+  readonly #sums = new Map<`${BudgetDuration} ${Subject}`, Sum>();
+  #through: number;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    this.#through = sql.exec<{ through: number }>("SELECT entries_through AS through FROM marks").one().through;
+    const rows = sql.exec<{ key_id: string; team_id: string | null; at_ms: number; amount_nano_usd: number }>(
+      `SELECT key_id, team_id, coalesce(counts_at_ms, at_ms) AS at_ms, amount_nano_usd FROM entries
+       WHERE id > ? AND kind = 'charge'`,
+      this.#through,
+    );
+    for (const row of rows) {
+      const party = { keyId: row.key_id as KeyId, teamId: row.team_id as TeamId | null };
+      for (const subject of subjectsOf(party)) addTo(this.#tail, subject, dayOf(row.at_ms), -row.amount_nano_usd);
+    }
+  }
+
+  /** Takes up a charge that was entered in the ledger as `entryId`; a negative one gives back. */
+  charged(party: Party, amountNanoUsd: number, atMs: number, entryId: number): void {
+    const day = dayOf(atMs);
+    for (const subject of subjectsOf(party)) {
+      addTo(this.#tail, subject, day, amountNanoUsd);
+      for (const duration of BUDGET_DURATIONS) {
+        const sum = this.#sums.get(`${duration} ${subject}`);
+        if (sum && day >= sum.firstDay && day < sum.endDay) sum.spentNanoUsd += amountNanoUsd;
+      }
+    }
+    this.entered(entryId);
+  }
+
+  /** Moves the mark where the ledger has grown enough since, by whatever kind of entry. */
+  entered(entryId: number): void {
+    if (entryId - this.#through >= ROLL_UP_EVERY) this.#rollUp(entryId);
+  }
+
+  /** Charged in the budget window that `nowMs` lies in. */
+  spent(subject: Subject, duration: BudgetDuration, nowMs: number): number {
+    const { firstDay, endsAtMs } = budgetWindow(duration, nowMs);
+    const known = this.#sums.get(`${duration} ${subject}`);
+    if (known?.firstDay === firstDay) return known.spentNanoUsd;
+    // Charges dated after it were made while the clock was ahead: they count when their window comes.
+    const endDay = endsAtMs === null ? Number.MAX_SAFE_INTEGER : dayOf(endsAtMs);
+    const spentNanoUsd = this.#summed(subject, firstDay, endDay) + this.#recent(subject, firstDay, endDay);
+    if (this.#sums.size >= CACHED_SUMS) this.#sums.clear();
+    this.#sums.set(`${duration} ${subject}`, { firstDay, endDay, spentNanoUsd });
+    return spentNanoUsd;
+  }
+
+  #summed(subject: Subject, firstDay: number, endDay: number): number {
+    return this.#sql
+      .exec<{ spent: number }>(
+        "SELECT coalesce(sum(spent_nano_usd), 0) AS spent FROM spent_by_day WHERE subject = ? AND day >= ? AND day < ?",
+        subject,
+        firstDay,
+        endDay,
+      )
+      .one().spent;
+  }
+
+  #recent(subject: Subject, firstDay: number, endDay: number): number {
+    let spentNanoUsd = 0;
+    for (const [day, amount] of this.#tail.get(subject) ?? []) {
+      if (day >= firstDay && day < endDay) spentNanoUsd += amount;
+    }
+    return spentNanoUsd;
+  }
+
+  #rollUp(entryId: number): void {
+    for (const [subject, days] of this.#tail) {
+      for (const [day, amount] of days) {
+        this.#sql.exec(
+          `INSERT INTO spent_by_day VALUES (?, ?, ?)
+           ON CONFLICT (subject, day) DO UPDATE SET spent_nano_usd = spent_nano_usd + excluded.spent_nano_usd`,
+          subject,
+          day,
+          amount,
+        );
+      }
+    }
+    this.#sql.exec("UPDATE marks SET entries_through = ?", entryId);
+    this.#through = entryId;
+    this.#tail.clear();
+  }
+}

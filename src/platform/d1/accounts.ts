@@ -1,0 +1,111 @@
+/**
+ * The list of accounts in the operator's books: number, id and name. All else about an account is in its object.
+ *
+ * An account is made in three steps that can each be repeated: its row here (which gives the number), its object, its
+ * opening balance. `opened_ms` is set last; a row without it belongs to a creation that broke off, is shown nowhere, and
+ * is taken up again when the same id is asked for.
+ */
+
+import type { Page, PageRequest } from "../../core/account/tenant.ts";
+import { type AccountId, type AccountNumber, asId } from "../../core/ids.ts";
+
+export interface AccountRow {
+  readonly number: AccountNumber;
+  readonly id: AccountId;
+  readonly opened: boolean;
+  readonly deleted: boolean;
+}
+
+interface Stored {
+  number: number;
+  id: string;
+  opened_ms: number | null;
+  deleted_ms: number | null;
+}
+
+const COLUMNS = "number, id, opened_ms, deleted_ms";
+
+const accountOf = (stored: Stored): AccountRow => ({
+  number: asId<AccountNumber>(stored.number),
+  id: asId<AccountId>(stored.id),
+  opened: stored.opened_ms !== null,
+  deleted: stored.deleted_ms !== null,
+});
+
+/** Ids that the books give themselves; nobody may choose one. */
+export const GIVEN_ACCOUNT_ID = /^acct_\d+$/;
+
+/**
+ * The row of a new account, or the one that already has this id. Without an id it becomes `acct_<number>`.
+ */
+export async function enterAccount(
+  books: D1Database,
+  id: string | undefined,
+  name: string,
+  nowMs: number,
+): Promise<AccountRow> {
+  const interim = id ?? `new ${crypto.randomUUID()}`;
+  const insert = books
+    .prepare("insert into accounts (id, name, created_ms) values (?1, ?2, ?3) on conflict (id) do nothing")
+    .bind(interim, name, nowMs);
+  const naming = id === undefined ? "id = 'acct_' || number" : "id = id";
+  const give = books.prepare(`update accounts set ${naming} where id = ?1 returning ${COLUMNS}`).bind(interim);
+  const [, given] = await books.batch<Stored>([insert, give]);
+  const stored = given?.results[0];
+  if (!stored) throw new Error("the books gave no row for a new account");
+  return accountOf(stored);
+}
+
+export async function markOpened(books: D1Database, account: AccountRow, name: string, nowMs: number): Promise<void> {
+  await books
+    .prepare("update accounts set opened_ms = coalesce(opened_ms, ?2), name = ?3 where number = ?1")
+    .bind(account.number, nowMs, name)
+    .run();
+}
+
+export async function renameAccount(books: D1Database, account: AccountRow, name: string): Promise<void> {
+  await books.prepare("update accounts set name = ?2 where number = ?1").bind(account.number, name).run();
+}
+
+/**
+ * Marks it deleted and takes its own aliases and instances out of routing, in one transaction; its prices and usage stay as
+ * history. True where routing changed.
+ */
+export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<boolean> {
+  const [, ...removed] = await books.batch([
+    books
+      .prepare("update accounts set deleted_ms = coalesce(deleted_ms, ?2) where number = ?1")
+      .bind(account.number, nowMs),
+    books.prepare("delete from aliases where account = ?1").bind(account.id),
+    books.prepare("delete from instances where account = ?1").bind(account.id),
+  ]);
+  return removed.some(({ meta }) => meta.changes > 0);
+}
+
+/** Deleted ones too; undefined where no account of this id was ever opened. */
+export async function findAccount(books: D1Database, id: string): Promise<AccountRow | undefined> {
+  const stored = await books
+    .prepare(`select ${COLUMNS} from accounts where id = ?1 and opened_ms is not null`)
+    .bind(id)
+    .first<Stored>();
+  return stored ? accountOf(stored) : undefined;
+}
+
+/** Live accounts in the order of their numbers. */
+export async function listAccounts(books: D1Database, page: PageRequest): Promise<Page<AccountRow>> {
+  const { results } = await books
+    .prepare(
+      `select ${COLUMNS} from accounts
+       where number > ?1 and opened_ms is not null and deleted_ms is null order by number limit ?2`,
+    )
+    .bind(Number(page.cursor ?? 0), page.limit + 1)
+    .all<Stored>();
+  return pageOf(results.map(accountOf), page, (account) => String(account.number));
+}
+
+/** Cuts a list that was read one longer than asked for, and says where to go on. */
+export function pageOf<T>(rows: readonly T[], page: PageRequest, cursorOf: (row: T) => string): Page<T> {
+  const data = rows.slice(0, page.limit);
+  const last = data.at(-1);
+  return { data, nextCursor: rows.length > page.limit && last !== undefined ? cursorOf(last) : null };
+}

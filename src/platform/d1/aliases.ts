@@ -1,0 +1,89 @@
+/** Aliases in the operator's books: public model names, common or an account's own, and their targets. */
+
+import type { Page, PageRequest } from "../../core/account/tenant.ts";
+import { type AccountId, asId } from "../../core/ids.ts";
+import type { AliasRow, Target } from "../../core/routing/routes.ts";
+import { pageOf } from "./accounts.ts";
+
+export interface StoredAlias {
+  alias: string;
+  account: string | null;
+  targets: string;
+  retry_on: string;
+}
+
+export const ALIAS_COLUMNS = "alias, account, targets, retry_on";
+
+export const aliasOf = (stored: StoredAlias): AliasRow => ({
+  alias: stored.alias,
+  account: stored.account === null ? null : asId<AccountId>(stored.account),
+  targets: JSON.parse(stored.targets) as Target[],
+  retryOn: JSON.parse(stored.retry_on) as AliasRow["retryOn"],
+});
+
+export async function putAlias(books: D1Database, row: AliasRow, nowMs: number): Promise<void> {
+  await books
+    .prepare(
+      `insert into aliases (${ALIAS_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?5)
+       on conflict (alias, coalesce(account, '')) do update set targets = excluded.targets,
+         retry_on = excluded.retry_on, changed_ms = excluded.changed_ms`,
+    )
+    .bind(row.alias, row.account, JSON.stringify(row.targets), JSON.stringify(row.retryOn), nowMs)
+    .run();
+}
+
+/** The common alias (`account` null) or this account's own. */
+export async function findAlias(
+  books: D1Database,
+  alias: string,
+  account: string | null,
+): Promise<AliasRow | undefined> {
+  const stored = await books
+    .prepare(`select ${ALIAS_COLUMNS} from aliases where alias = ?1 and account is ?2`)
+    .bind(alias, account)
+    .first<StoredAlias>();
+  return stored ? aliasOf(stored) : undefined;
+}
+
+export async function deleteAlias(books: D1Database, alias: string, account: string | null): Promise<boolean> {
+  const { meta } = await books
+    .prepare("delete from aliases where alias = ?1 and account is ?2")
+    .bind(alias, account)
+    .run();
+  return meta.changes > 0;
+}
+
+/** By name, then account; common ones first. `account`: that one's own only. */
+export async function listAliases(
+  books: D1Database,
+  page: PageRequest,
+  account: string | undefined,
+): Promise<Page<AliasRow>> {
+  // Neither an alias nor an account id has a space.
+  const [alias, owner] = (page.cursor ?? " ").split(" ");
+  const { results } = await books
+    .prepare(
+      `select ${ALIAS_COLUMNS} from aliases
+       where (alias, coalesce(account, '')) > (?1, ?2) and (?3 is null or account = ?3)
+       order by alias, coalesce(account, '') limit ?4`,
+    )
+    .bind(alias ?? "", owner ?? "", account ?? null, page.limit + 1)
+    .all<StoredAlias>();
+  return pageOf(results.map(aliasOf), page, (row) => `${row.alias} ${row.account ?? ""}`);
+}
+
+/** Aliases with a target `<name>:<instance_id>` that another than `account` may call. */
+export async function foreignAliasesOf(
+  books: D1Database,
+  instanceId: number,
+  account: string,
+): Promise<readonly string[]> {
+  const { results } = await books
+    .prepare(
+      `select distinct alias from aliases, json_each(targets)
+       where json_extract(json_each.value, '$.model') like '%:' || ?1 and account is not ?2 limit 5`,
+    )
+    .bind(String(instanceId), account)
+    .all<{ alias: string }>();
+  return results.map((row) => row.alias);
+}

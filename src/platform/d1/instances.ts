@@ -1,0 +1,66 @@
+/** Instances in the operator's books: user-deployed models and the accounts that own them. */
+
+import type { Page, PageRequest } from "../../core/account/tenant.ts";
+import { type AccountId, asId } from "../../core/ids.ts";
+import type { InstanceRow } from "../../core/routing/routes.ts";
+import { pageOf } from "./accounts.ts";
+
+export interface StoredInstance {
+  instance_id: number;
+  account: string;
+  name: string;
+  upstreams: string;
+  kind: InstanceRow["kind"];
+  custom_api_path: string | null;
+}
+
+export const INSTANCE_COLUMNS = "instance_id, account, name, upstreams, kind, custom_api_path";
+
+export const instanceOf = (stored: StoredInstance): InstanceRow => ({
+  instanceId: stored.instance_id,
+  account: asId<AccountId>(stored.account),
+  name: stored.name,
+  upstreams: JSON.parse(stored.upstreams) as string[],
+  kind: stored.kind,
+  customApiPath: stored.custom_api_path,
+});
+
+export async function putInstance(books: D1Database, row: InstanceRow, nowMs: number): Promise<void> {
+  await books
+    .prepare(
+      `insert into instances (${INSTANCE_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)
+       on conflict (instance_id) do update set account = excluded.account, name = excluded.name,
+         upstreams = excluded.upstreams, kind = excluded.kind, custom_api_path = excluded.custom_api_path,
+         changed_ms = excluded.changed_ms`,
+    )
+    .bind(row.instanceId, row.account, row.name, JSON.stringify(row.upstreams), row.kind, row.customApiPath, nowMs)
+    .run();
+}
+
+export async function findInstance(books: D1Database, instanceId: number): Promise<InstanceRow | undefined> {
+  const stored = await books
+    .prepare(`select ${INSTANCE_COLUMNS} from instances where instance_id = ?1`)
+    .bind(instanceId)
+    .first<StoredInstance>();
+  return stored ? instanceOf(stored) : undefined;
+}
+
+export async function deleteInstance(books: D1Database, instanceId: number): Promise<boolean> {
+  const { meta } = await books.prepare("delete from instances where instance_id = ?1").bind(instanceId).run();
+  return meta.changes > 0;
+}
+
+export async function listInstances(
+  books: D1Database,
+  page: PageRequest,
+  account: string | undefined,
+): Promise<Page<InstanceRow>> {
+  const { results } = await books
+    .prepare(
+      `select ${INSTANCE_COLUMNS} from instances
+       where instance_id > ?1 and (?2 is null or account = ?2) order by instance_id limit ?3`,
+    )
+    .bind(Number(page.cursor ?? 0), account ?? null, page.limit + 1)
+    .all<StoredInstance>();
+  return pageOf(results.map(instanceOf), page, (row) => String(row.instanceId));
+}

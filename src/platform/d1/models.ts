@@ -1,0 +1,91 @@
+/** The price book in the operator's books: every row that a model had, has and will have. */
+
+import type { Page, PageRequest } from "../../core/account/tenant.ts";
+import type { ModelKind, ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
+import { pageOf } from "./accounts.ts";
+
+export interface StoredModel {
+  model: string;
+  from_ms: number;
+  kind: ModelKind;
+  costs: string;
+  prices: string;
+  free: number;
+  upstream: string | null;
+  max_output_tokens: number | null;
+  context_tokens: number | null;
+  prompt_overhead_tokens: number | null;
+  max_part_tokens: number | null;
+  part_tokens: number | null;
+}
+
+export const MODEL_COLUMNS =
+  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens, part_tokens";
+
+export const modelOf = (stored: StoredModel): ModelRow => ({
+  model: stored.model,
+  kind: stored.kind,
+  fromMs: stored.from_ms,
+  costNanoUsd: JSON.parse(stored.costs) as UnitPrices,
+  priceNanoUsd: JSON.parse(stored.prices) as UnitPrices,
+  free: stored.free === 1,
+  ...(stored.upstream !== null && { upstream: stored.upstream }),
+  ...(stored.max_output_tokens !== null && { maxOutputTokens: stored.max_output_tokens }),
+  ...(stored.context_tokens !== null && { contextTokens: stored.context_tokens }),
+  ...(stored.prompt_overhead_tokens !== null && { promptOverheadTokens: stored.prompt_overhead_tokens }),
+  ...(stored.max_part_tokens !== null && { maxPartTokens: stored.max_part_tokens }),
+  ...(stored.part_tokens !== null && { partTokens: stored.part_tokens }),
+});
+
+/** Adds a row; one with the same model and time is replaced. */
+export async function putModel(books: D1Database, row: ModelRow, nowMs: number): Promise<void> {
+  await books
+    .prepare(
+      `insert or replace into models (${MODEL_COLUMNS}, created_ms)
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
+    )
+    .bind(
+      row.model,
+      row.fromMs,
+      row.kind,
+      JSON.stringify(row.costNanoUsd),
+      JSON.stringify(row.priceNanoUsd),
+      row.free ? 1 : 0,
+      row.upstream ?? null,
+      row.maxOutputTokens ?? null,
+      row.contextTokens ?? null,
+      row.promptOverheadTokens ?? null,
+      row.maxPartTokens ?? null,
+      row.partTokens ?? null,
+      nowMs,
+    )
+    .run();
+}
+
+/** Every row of one model, newest first; those to come stand at the top. */
+export async function modelHistory(books: D1Database, model: string): Promise<readonly ModelRow[]> {
+  const { results } = await books
+    .prepare(`select ${MODEL_COLUMNS} from models where model = ?1 order by from_ms desc`)
+    .bind(model)
+    .all<StoredModel>();
+  return results.map(modelOf);
+}
+
+export async function deleteModel(books: D1Database, model: string): Promise<boolean> {
+  const { meta } = await books.prepare("delete from models where model = ?1").bind(model).run();
+  return meta.changes > 0;
+}
+
+/** One row a model: the one that holds now, or the first to come. */
+export async function listModels(books: D1Database, page: PageRequest, nowMs: number): Promise<Page<ModelRow>> {
+  const { results } = await books
+    .prepare(
+      `select ${MODEL_COLUMNS} from models as row where model > ?1 and from_ms = coalesce(
+         (select max(from_ms) from models where model = row.model and from_ms <= ?2),
+         (select min(from_ms) from models where model = row.model))
+       order by model limit ?3`,
+    )
+    .bind(page.cursor ?? "", nowMs, page.limit + 1)
+    .all<StoredModel>();
+  return pageOf(results.map(modelOf), page, (row) => row.model);
+}

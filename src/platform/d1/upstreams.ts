@@ -1,0 +1,103 @@
+/** Upstreams in the operator's books: where calls can go, with the sealed credential. */
+
+import type { Page, PageRequest } from "../../core/account/tenant.ts";
+import type { UpstreamRow } from "../../core/routing/routes.ts";
+import { pageOf } from "./accounts.ts";
+
+export interface StoredUpstream {
+  id: string;
+  base_url: string;
+  region: string | null;
+  sealed_api_key: string;
+  connect_ms: number;
+  first_byte_ms: number;
+  answer_ms: number;
+  idle_ms: number;
+  total_ms: number;
+}
+
+export const UPSTREAM_COLUMNS =
+  "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, answer_ms, idle_ms, total_ms";
+
+export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
+  id: stored.id,
+  baseUrl: stored.base_url,
+  region: stored.region,
+  sealedApiKey: stored.sealed_api_key,
+  timeouts: {
+    connectMs: stored.connect_ms,
+    firstByteMs: stored.first_byte_ms,
+    answerMs: stored.answer_ms,
+    idleMs: stored.idle_ms,
+    totalMs: stored.total_ms,
+  },
+});
+
+export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: number): Promise<void> {
+  await books
+    .prepare(
+      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+       on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
+         sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
+         first_byte_ms = excluded.first_byte_ms, answer_ms = excluded.answer_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms,
+         changed_ms = excluded.changed_ms`,
+    )
+    .bind(
+      row.id,
+      row.baseUrl,
+      row.region,
+      row.sealedApiKey,
+      row.timeouts.connectMs,
+      row.timeouts.firstByteMs,
+      row.timeouts.answerMs,
+      row.timeouts.idleMs,
+      row.timeouts.totalMs,
+      nowMs,
+    )
+    .run();
+}
+
+export async function findUpstream(books: D1Database, id: string): Promise<UpstreamRow | undefined> {
+  const stored = await books
+    .prepare(`select ${UPSTREAM_COLUMNS} from upstreams where id = ?1`)
+    .bind(id)
+    .first<StoredUpstream>();
+  return stored ? upstreamOf(stored) : undefined;
+}
+
+export async function listUpstreams(books: D1Database, page: PageRequest): Promise<Page<UpstreamRow>> {
+  const { results } = await books
+    .prepare(`select ${UPSTREAM_COLUMNS} from upstreams where id > ?1 order by id limit ?2`)
+    .bind(page.cursor ?? "", page.limit + 1)
+    .all<StoredUpstream>();
+  return pageOf(results.map(upstreamOf), page, (row) => row.id);
+}
+
+/** Those of `ids` that the books do not have. */
+export async function missingUpstreams(books: D1Database, ids: readonly string[]): Promise<string[]> {
+  const { results } = await books
+    .prepare("select value as id from json_each(?1) where value not in (select id from upstreams)")
+    .bind(JSON.stringify(ids))
+    .all<{ id: string }>();
+  return results.map((row) => row.id);
+}
+
+/** Where an upstream is still named: an alias, an instance, a model row that holds or will. */
+const USED_BY = `
+  select 'alias ' || alias as user from aliases, json_each(targets)
+    where json_extract(json_each.value, '$.upstream') = ?1
+  union all select 'instance ' || instance_id from instances, json_each(upstreams) where json_each.value = ?1
+  union all select 'model ' || model from models where upstream = ?1`;
+
+/** Deletes it unless something still names it; then the first few of those are given. */
+export async function deleteUpstream(
+  books: D1Database,
+  id: string,
+): Promise<{ kind: "deleted" | "unknown" } | { kind: "in_use"; users: readonly string[] }> {
+  const [users, removed] = await books.batch<{ user: string }>([
+    books.prepare(`select distinct user from (${USED_BY}) order by user limit 5`).bind(id),
+    books.prepare(`delete from upstreams where id = ?1 and not exists (${USED_BY})`).bind(id),
+  ]);
+  if (users?.results.length) return { kind: "in_use", users: users.results.map((row) => row.user) };
+  return { kind: removed?.meta.changes ? "deleted" : "unknown" };
+}

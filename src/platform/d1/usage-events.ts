@@ -1,0 +1,89 @@
+/**
+ * Usage events in the operator's books: what the queue brings, each written once.
+ *
+ * A message's events travel as one JSON parameter, so that a statement writes them all. An event that is there already
+ * is passed over: its id is the call's. One of an hour that was summed before marks that hour as late, so that reports
+ * read its raw events until it is summed anew. One older than the raw events that are kept could not be told
+ * from one that was deleted, so it is not written.
+ */
+import type { UsageEvent } from "../../core/account/hold.ts";
+import type { Unit } from "../../core/pricing/usage.ts";
+
+export const HOUR_MS = 3_600_000;
+
+/** The column of each unit: seconds are kept in milliseconds and say so. */
+export const UNIT_COLUMNS: { readonly [U in Unit]: string } = {
+  input_tokens: "input_tokens",
+  cached_input_tokens: "cached_input_tokens",
+  output_tokens: "output_tokens",
+  video_tokens_720p: "video_tokens_720p",
+  video_tokens_1080p: "video_tokens_1080p",
+  video_tokens_4k: "video_tokens_4k",
+  video_tokens_720p_reference: "video_tokens_720p_reference",
+  video_tokens_1080p_reference: "video_tokens_1080p_reference",
+  video_tokens_4k_reference: "video_tokens_4k_reference",
+  audio_seconds: "audio_ms",
+  transcribed_seconds: "transcribed_ms",
+  images: "images",
+  requests: "requests",
+};
+
+const PLAIN_COLUMNS: { readonly [Field in Exclude<keyof UsageEvent, "usage" | "late" | "lowInput">]: string } = {
+  eventId: "event_id",
+  account: "account",
+  team: "team",
+  key: "key",
+  endpoint: "endpoint",
+  model: "model",
+  alias: "alias",
+  upstream: "upstream",
+  targetModel: "target_model",
+  region: "region",
+  outcome: "outcome",
+  reason: "reason",
+  status: "status",
+  source: "source",
+  priceNanoUsd: "price_nano_usd",
+  costNanoUsd: "cost_nano_usd",
+  overrunNanoUsd: "overrun_nano_usd",
+  lossNanoUsd: "loss_nano_usd",
+  priceRule: "price_rule",
+  startedAtMs: "started_ms",
+  endedAtMs: "ended_ms",
+  latencyMs: "latency_ms",
+  firstByteMs: "first_byte_ms",
+};
+
+const columns = [...Object.values(PLAIN_COLUMNS), "late", "low_input", ...Object.values(UNIT_COLUMNS)].join(", ");
+const values = [
+  ...Object.keys(PLAIN_COLUMNS).map((field) => `json_extract(value, '$.${field}')`),
+  "coalesce(json_extract(value, '$.late'), 0)",
+  "coalesce(json_extract(value, '$.lowInput'), 0)",
+  ...Object.keys(UNIT_COLUMNS).map((unit) => `coalesce(json_extract(value, '$.usage.${unit}'), 0)`),
+].join(", ");
+
+const WRITE = `
+  insert into usage_events (${columns}) select ${values} from json_each(?1)
+  where json_extract(value, '$.endedAtMs') >= (select kept_from_ms from usage_progress)
+  on conflict (event_id) do nothing`;
+
+const MARK_LATE = `
+  insert or ignore into usage_late_hours
+  select distinct hour_ms from (
+    select json_extract(value, '$.endedAtMs') - json_extract(value, '$.endedAtMs') % ${HOUR_MS} as hour_ms
+    from json_each(?1))
+  where hour_ms < (select summed_until_ms from usage_progress)
+    and hour_ms >= (select kept_from_ms from usage_progress)`;
+
+/** Writes all or none of these, in one transaction. Gives the time before which an event was not written. */
+export async function writeUsage(books: D1Database, batches: readonly (readonly UsageEvent[])[]): Promise<number> {
+  const statements = batches.flatMap((events) => {
+    const json = JSON.stringify(events);
+    return [books.prepare(WRITE).bind(json), books.prepare(MARK_LATE).bind(json)];
+  });
+  const results = await books.batch<{ kept_from_ms: number }>([
+    ...statements,
+    books.prepare("select kept_from_ms from usage_progress"),
+  ]);
+  return results.at(-1)?.results[0]?.kept_from_ms ?? 0;
+}

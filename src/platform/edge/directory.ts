@@ -1,0 +1,53 @@
+/**
+ * Keys and routing at the edge: the gateway's `Directory`, and what the operator's API does to it after a change.
+ *
+ * `EdgeState` is what one isolate remembers; everything else lives for one request. What is promised and why:
+ * key-cache.ts and routing-cache.ts.
+ */
+import type { KeyDigest } from "../../core/ids.ts";
+import type { Directory } from "../../gateway/ports.ts";
+import {
+  type CallerCache,
+  dropRecords,
+  type EdgeKeyParts,
+  type EdgeRecord,
+  findCaller,
+  newCallerCache,
+  writeRecord,
+} from "./key-cache.ts";
+import {
+  newRoutingState,
+  type RoutingParts,
+  type RoutingState,
+  refresh,
+  routing,
+  routingChanged,
+} from "./routing-cache.ts";
+
+/** What an isolate remembers of keys and routing; one per isolate, shared by its requests. */
+export interface EdgeState {
+  readonly callers: CallerCache;
+  readonly routing: RoutingState;
+}
+export const newEdgeState = (): EdgeState => ({ callers: newCallerCache(), routing: newRoutingState() });
+
+export type DirectoryParts = EdgeKeyParts & RoutingParts;
+
+/** What the operator's API tells the edge. */
+export interface EdgeNotices {
+  /** Upstreams, aliases, instances or models changed in D1. */
+  routingChanged(): Promise<void>;
+  keyMade(digest: KeyDigest, record: EdgeRecord): void;
+  keysDropped(digests: readonly KeyDigest[]): void;
+}
+
+export function openDirectory(parts: DirectoryParts, state: EdgeState): Directory & EdgeNotices {
+  return {
+    findCaller: (number, digest) => findCaller(parts, state.callers, number, digest),
+    routing: () => routing(parts, state.routing),
+    refresh: (asker) => refresh(parts, state.routing, asker),
+    routingChanged: () => routingChanged(parts, state.routing),
+    keyMade: (digest, record) => parts.waitUntil(writeRecord(parts, digest, record)),
+    keysDropped: (digests) => parts.waitUntil(dropRecords(parts, state.callers, digests)),
+  };
+}

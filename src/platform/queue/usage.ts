@@ -1,0 +1,190 @@
+/**
+ * Usage on its way: the queue's consumer (outbox -> queue -> D1) and the scheduled upkeep of the books.
+ *
+ * A message is written whole, then acknowledged by itself, then its events are confirmed to the account's object, which
+ * drops them from its outbox. Every step may be lost or repeated: an event id counts once in D1, and an object that
+ * heard no confirmation sends again. A message that cannot be read or written goes back, and after its retries to the
+ * dead-letter queue, where the operator finds it; it holds up no other.
+ *
+ * An event that cannot be read or written holds up no other either: its message is tried again for its sake (the other
+ * side may be newer, D1 may be at fault), then it is set aside in a table of its own and confirmed, so that the account
+ * does not send it for ever. Ends of calls that come by the same queue are told to their objects (queued-ends.ts).
+ */
+import type { UsageEvent } from "../../core/account/hold.ts";
+import type { AccountNumber, CallId } from "../../core/ids.ts";
+import { accountObject } from "../account/stub.ts";
+import { sumDays } from "../d1/usage-days.ts";
+import { writeUsage } from "../d1/usage-events.ts";
+import { deleteOldUsage, sumHours } from "../d1/usage-hours.ts";
+import { type SetAside, setAside } from "../d1/usage-set-aside.ts";
+import { republish } from "../edge/routing-cache.ts";
+import { log } from "../log.ts";
+import { type EndMessage, tellEnds } from "./queued-ends.ts";
+import { type ReadEvents, readMessage } from "./usage-messages.ts";
+
+type Bindings = Pick<Env, "BOOKS" | "ACCOUNTS">;
+
+/** Messages written in one transaction. */
+const MESSAGES_PER_WRITE = 20;
+/** Events that are not taken are set aside when their message comes for this time. */
+const LAST_ATTEMPT = 5;
+/** Wait before a message comes again, seconds: doubled each time, up to an hour. */
+const FIRST_WAIT_S = 10;
+const LONGEST_WAIT_S = 3_600;
+
+interface EventsMessage {
+  readonly message: Message;
+  readonly content: ReadEvents;
+}
+
+export async function consumeUsage(batch: MessageBatch, env: Bindings): Promise<void> {
+  const events: EventsMessage[] = [];
+  const ends: EndMessage[] = [];
+  for (const message of batch.messages) {
+    const read = readMessage(message.body);
+    if (read.kind === "events") events.push({ message, content: read.content });
+    else if (read.kind === "end") ends.push({ message, content: read.content });
+    else {
+      log({ event: "usage_message_unreadable", message: message.id, field: read.field });
+      retry(message);
+    }
+  }
+  await Promise.all([writeEvents(env, events), tellEnds(env, ends)]);
+}
+
+/** What is done with, per account: its object is told. */
+type Taken = Map<AccountNumber, CallId[]>;
+
+async function writeEvents(env: Bindings, messages: readonly EventsMessage[]): Promise<void> {
+  for (let start = 0; start < messages.length; start += MESSAGES_PER_WRITE) {
+    const taken: Taken = new Map();
+    await writeTogether(env, messages.slice(start, start + MESSAGES_PER_WRITE), taken);
+    // Unheard, it costs a repetition: the object sends again, and the ids are known here.
+    await Promise.allSettled(
+      [...taken].map(([account, ids]) => (accountObject(env, account) as unknown as Confirmed).shipped(ids)),
+    );
+  }
+}
+
+/** All in one transaction; where that fails, each by itself, so that one bad message costs the others nothing. */
+async function writeTogether(env: Bindings, part: readonly EventsMessage[], taken: Taken): Promise<void> {
+  try {
+    const keptFromMs = await writeUsage(
+      env.BOOKS,
+      part.map(({ content }) => content.events),
+    );
+    for (const one of part) await finish(env, one, [], keptFromMs, taken);
+  } catch (error) {
+    const [only, ...others] = part;
+    if (others.length === 0 && only) await writeSingly(env, only, error, taken);
+    else for (const one of part) await writeTogether(env, [one], taken);
+  }
+}
+
+/** The events of one message in ever smaller parts, so that what is not taken is found. */
+async function writeSingly(env: Bindings, one: EventsMessage, error: unknown, taken: Taken): Promise<void> {
+  const { message, content } = one;
+  log({ event: "usage_not_written", message: message.id, error: String(error) });
+  try {
+    // While D1 itself does not answer, no event is at fault.
+    await env.BOOKS.prepare("select 1").run();
+    const refused: SetAside[] = [];
+    const keptFromMs = await writeParts(env, content, content.events, refused);
+    await finish(env, one, refused, keptFromMs, taken);
+  } catch {
+    retry(message);
+  }
+}
+
+/** Gives the time before which an event was not written. */
+async function writeParts(
+  env: Bindings,
+  content: ReadEvents,
+  events: readonly UsageEvent[],
+  refused: SetAside[],
+): Promise<number> {
+  try {
+    return await writeUsage(env.BOOKS, [events]);
+  } catch (error) {
+    const [event, second] = events;
+    if (event && !second) {
+      refused.push({ account: content.account, eventId: event.eventId, problem: String(error), event });
+      return 0;
+    }
+    const middle = Math.ceil(events.length / 2);
+    const first = await writeParts(env, content, events.slice(0, middle), refused);
+    return Math.max(first, await writeParts(env, content, events.slice(middle), refused));
+  }
+}
+
+/** `keptFromMs`: an event that ended before it was not written. `refused`: nor were these. */
+async function finish(
+  env: Bindings,
+  { message, content }: EventsMessage,
+  refused: readonly SetAside[],
+  keptFromMs: number,
+  taken: Taken,
+): Promise<void> {
+  const { account } = content;
+  const ids = new Set(content.events.map(({ eventId }) => eventId));
+  for (const { eventId } of refused) ids.delete(eventId as CallId);
+  const problems = [...content.unreadable, ...refused];
+  for (const event of content.events) {
+    if (event.endedAtMs >= keptFromMs || !ids.delete(event.eventId)) continue;
+    problems.push({ account, eventId: event.eventId, problem: "older than the events that are kept", event });
+  }
+  for (const { eventId, problem } of problems) {
+    log({ event: "usage_event_not_taken", message: message.id, account, call: eventId, problem });
+  }
+  if (problems.length === 0) message.ack();
+  else if (message.attempts < LAST_ATTEMPT) retry(message);
+  else {
+    await setAside(env.BOOKS, problems, Date.now());
+    for (const { eventId } of problems) ids.add(eventId as CallId);
+    message.ack();
+  }
+  taken.set(account, [...(taken.get(account) ?? []), ...ids]);
+}
+
+function retry(message: Message): void {
+  const delaySeconds = Math.min(FIRST_WAIT_S * 2 ** Math.max(0, message.attempts - 1), LONGEST_WAIT_S);
+  message.retry({ delaySeconds });
+}
+
+/** The account object's ear for events that stand in D1. */
+interface Confirmed {
+  shipped(eventIds: readonly UsageEvent["eventId"][]): Promise<void>;
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+export const DEFAULT_RETENTION_DAYS = 90;
+/** Work of one scheduled run, so that it ends within its time; the next one goes on. */
+const HOURS_PER_RUN = 100;
+const DAYS_PER_RUN = 10;
+const DELETIONS_PER_RUN = 20_000;
+
+export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
+  /** Days that raw usage events are kept; the hourly sums stay. */
+  readonly USAGE_RETENTION_DAYS?: string;
+}
+
+/** Every few minutes: sums closed hours and days, deletes old raw events, and publishes a routing snapshot that was not. */
+export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void> {
+  const days = Number(env.USAGE_RETENTION_DAYS ?? DEFAULT_RETENTION_DAYS);
+  const beforeMs = nowMs - (days >= 1 ? days : DEFAULT_RETENTION_DAYS) * DAY_MS;
+  await attempt("sum_usage", () => sumHours(env.BOOKS, nowMs, HOURS_PER_RUN));
+  await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
+  await attempt("delete_usage", () => deleteOldUsage(env.BOOKS, beforeMs, DELETIONS_PER_RUN));
+  await attempt("publish_routing", () =>
+    republish({ kv: env.EDGE, books: env.BOOKS, now: () => nowMs, waitUntil: () => undefined, log }),
+  );
+}
+
+/** Each job stands alone: one that fails keeps no other from its turn. */
+async function attempt(job: string, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    log({ event: "upkeep_failed", job, error: String(error) });
+  }
+}

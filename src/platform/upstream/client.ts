@@ -1,0 +1,112 @@
+/**
+ * Calls to upstreams: the target's credential, allow-listed headers, time limits. Redirects are not followed, nothing
+ * of the tenant's headers goes out, nothing of the upstream's comes in but by name.
+ */
+
+import { DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target, type UpstreamRow } from "../../core/routing/routes.ts";
+import type { Health } from "../../core/routing/target-health.ts";
+import type { UpstreamAnswer, UpstreamRequest, Upstreams } from "../../gateway/ports.ts";
+import type { PlatformSecrets } from "../secrets.ts";
+import { listens, sendable, whenOutOfReach } from "./careful-body.ts";
+
+/** The most of an upstream's words that a tenant is shown. */
+const MAX_WORDS = 1024;
+
+/** `health`: what this isolate knows of its targets; lives as long as the isolate. */
+export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstreams {
+  // Opened credentials, so that a message can be scrubbed of the one that was sent.
+  const opened = new Map<string, string>();
+  // Sealed under another MASTER_KEY: as good as no upstream, until the operator sets its credential again.
+  const open = (upstream: UpstreamRow) => secrets.unseal(upstream.id, upstream.sealedApiKey).catch(() => undefined);
+  return {
+    health,
+    async send(target, request, routing) {
+      const upstream = routing.upstreams[target.upstream];
+      const credential = upstream && (await open(upstream));
+      if (!upstream || credential === undefined || request.signal.aborted) return { kind: "refused" };
+      opened.set(upstream.id, credential);
+      return call(upstream, credential, request);
+    },
+    scrub: (message, target, routing) => scrub(message, target, routing, opened.get(target.upstream)),
+  };
+}
+
+async function call(upstream: UpstreamRow, credential: string, request: UpstreamRequest): Promise<UpstreamAnswer> {
+  // A snapshot written by an earlier version may lack some.
+  const { connectMs, firstByteMs, answerMs, idleMs, totalMs } = { ...DEFAULT_TIMEOUTS, ...upstream.timeouts };
+  const streamed = request.patience === "stream";
+  const sentAtMs = Date.now();
+  const deadline = new AbortController();
+  let timedOut = false;
+  const timer = setTimeout(
+    () => {
+      timedOut = true;
+      deadline.abort();
+    },
+    streamed ? firstByteMs : answerMs,
+  );
+  const headers: Record<string, string> = {
+    authorization: `Bearer ${credential}`,
+    accept: request.accept,
+    // A compressed stream would come in blocks, and its usage could not be read in passing.
+    "accept-encoding": "identity",
+    "x-request-id": request.callId,
+    ...(request.contentType && { "content-type": request.contentType }),
+  };
+  const sent = sendable(request.body, request.careful);
+  let outOfReach = false;
+  const calm = whenOutOfReach(upstream.baseUrl, connectMs, () => {
+    outOfReach = true;
+    deadline.abort();
+  });
+  try {
+    const response = await fetch(upstream.baseUrl + request.path, {
+      method: request.method,
+      headers,
+      body: sent.body,
+      redirect: "manual",
+      signal: AbortSignal.any([request.signal, deadline.signal]),
+    });
+    const region = response.headers.get("x-service-region") ?? upstream.region;
+    const leftMs = request.patience === "whole" ? answerMs - (Date.now() - sentAtMs) : totalMs;
+    return {
+      kind: "answer",
+      response,
+      region: region && safeRegion(region),
+      idleMs,
+      totalMs: Math.max(0, Math.min(totalMs, leftMs)),
+    };
+  } catch {
+    // Refused and reset connections look alike from here, and so does a name that does not resolve; what tells them
+    // apart is what was handed over. In production the edge answers such an origin with a 52x.
+    sent.stop();
+    if (!sent.whole()) return { kind: "refused" };
+    if (timedOut) return { kind: streamed ? "timeout" : "answer_timeout" };
+    if (outOfReach) return { kind: "unreachable" };
+    const closed = !request.signal.aborted && !(await listens(upstream.baseUrl));
+    return { kind: closed ? "unreachable" : "lost" };
+  } finally {
+    calm();
+    clearTimeout(timer);
+  }
+}
+
+/** A region is a short word; whatever else stands there is not passed on. */
+const safeRegion = (region: string): string | null => (/^[\w.:-]{1,64}$/.test(region) ? region : null);
+
+/** A URL with its host, an address, a bearer credential, and ids of accounts or organisations in the field's forms. */
+const TELLTALE =
+  /\b(?:https?|wss?):\/\/\S+|\bBearer\s+\S+|\b(?:sk|pk|key|org|proj|acct|acc|account|user|team)[-_][\w-]{6,}|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/gi;
+
+function scrub(message: string, target: Target, routing: RoutingSnapshot, credential: string | undefined): string {
+  const upstream = routing.upstreams[target.upstream];
+  let clean = message;
+  for (const secret of [
+    credential,
+    upstream && new URL(upstream.baseUrl).host,
+    upstream && new URL(upstream.baseUrl).hostname,
+  ]) {
+    if (secret) clean = clean.replaceAll(secret, "[removed]");
+  }
+  return clean.replace(TELLTALE, "[removed]").slice(0, MAX_WORDS);
+}

@@ -1,0 +1,206 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  DAY,
+  type LevelUse,
+  limitRefusal,
+  MINUTE,
+  ratesOf,
+  TrailingCount,
+  tokenRoom,
+} from "../../../src/core/account/limits.ts";
+import { type Limits, NO_LIMITS } from "../../../src/core/account/tenant.ts";
+
+const shapes = fc.constantFrom(MINUTE, DAY);
+/** Calls: how long after the one before (in hundredths of the window), and how much each counts. */
+const calls = fc.array(fc.record({ wait: fc.integer({ min: 0, max: 40 }), amount: fc.integer({ min: 1, max: 9 }) }), {
+  maxLength: 120,
+});
+
+/** Lets each call in that fits under the limit; gives those that were. */
+function admitAll(shape: typeof MINUTE, limit: number, wanted: readonly { wait: number; amount: number }[]) {
+  const count = new TrailingCount(shape);
+  const admitted: { atMs: number; amount: number }[] = [];
+  /** `before`: how many were admitted by then. */
+  const refused: { atMs: number; amount: number; before: number; fitsAtMs: number | null }[] = [];
+  let atMs = 1_700_000_000_123;
+  for (const { wait, amount } of wanted) {
+    atMs += Math.floor((wait * shape.spanMs) / 100) + wait;
+    if (count.used(atMs) + amount <= limit) {
+      count.add(atMs, amount);
+      admitted.push({ atMs, amount });
+    } else {
+      refused.push({ atMs, amount, before: admitted.length, fitsAtMs: count.fitsAtMs(amount, limit, atMs) });
+    }
+  }
+  return { admitted, refused };
+}
+
+it("no stretch of the window's length holds more than the limit, whatever the sequence", () => {
+  fc.assert(
+    fc.property(shapes, fc.integer({ min: 1, max: 30 }), calls, (shape, limit, wanted) => {
+      const { admitted } = admitAll(shape, limit, wanted);
+      for (const { atMs } of admitted) {
+        const inside = admitted.filter((other) => other.atMs <= atMs && other.atMs > atMs - shape.spanMs);
+        expect(inside.reduce((sum, other) => sum + other.amount, 0)).toBeLessThanOrEqual(limit);
+      }
+    }),
+  );
+});
+
+it("a refusal is never false by more than one bucket", () => {
+  fc.assert(
+    fc.property(shapes, fc.integer({ min: 1, max: 30 }), calls, (shape, limit, wanted) => {
+      const { admitted, refused } = admitAll(shape, limit, wanted);
+      for (const { atMs, amount } of refused) {
+        const reach = shape.spanMs + shape.bucketMs;
+        const inside = admitted.filter((other) => other.atMs <= atMs && other.atMs > atMs - reach);
+        expect(inside.reduce((sum, other) => sum + other.amount, 0) + amount).toBeGreaterThan(limit);
+      }
+    }),
+  );
+});
+
+it("the time said to a refused call is when it fits, and not a millisecond late", () => {
+  fc.assert(
+    fc.property(shapes, fc.integer({ min: 1, max: 30 }), calls, (shape, limit, wanted) => {
+      const { admitted, refused } = admitAll(shape, limit, wanted);
+      for (const { amount, before, fitsAtMs } of refused) {
+        if (fitsAtMs === null) {
+          expect(amount).toBeGreaterThan(limit);
+          continue;
+        }
+        const replay = () => {
+          const count = new TrailingCount(shape);
+          for (const call of admitted.slice(0, before)) count.add(call.atMs, call.amount);
+          return count;
+        };
+        expect(replay().used(fitsAtMs) + amount).toBeLessThanOrEqual(limit);
+        expect(replay().used(fitsAtMs - 1) + amount).toBeGreaterThan(limit);
+      }
+    }),
+  );
+});
+
+it("a clock that is set back lets no more through in any real window, and has room one window later at the latest", () => {
+  /** Real time that passes, and by how much the clock is set back before it, both in hundredths of the window. */
+  const acts = fc.array(
+    fc.record({ wait: fc.integer({ min: 0, max: 40 }), back: fc.constantFrom(0, 0, 0, 1, 7, 100, 6_000) }),
+    { minLength: 1, maxLength: 80 },
+  );
+  fc.assert(
+    fc.property(shapes, fc.integer({ min: 1, max: 6 }), acts, (shape, limit, wanted) => {
+      const count = new TrailingCount(shape);
+      const admittedAt: number[] = [];
+      let [realMs, aheadMs] = [0, 1_700_000_000_123];
+      for (const { wait, back } of wanted) {
+        aheadMs -= (back * shape.spanMs) / 100;
+        const step = (wait * shape.spanMs) / 100;
+        realMs += step;
+        const nowMs = realMs + aheadMs;
+        const recent = admittedAt.filter((atMs) => atMs > realMs - shape.spanMs).length;
+        if (count.used(nowMs) < limit) {
+          count.add(nowMs, 1);
+          admittedAt.push(realMs);
+          expect(recent).toBeLessThan(limit);
+        }
+        expect(count.emptyAtMs(nowMs) - nowMs).toBeLessThanOrEqual(shape.spanMs + shape.bucketMs);
+      }
+    }),
+  );
+});
+
+describe("a trailing count", () => {
+  it("takes a correction of what was moved from nobody else", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(3_600_000, 50);
+    expect(count.used(0)).toBe(50);
+    count.add(3_600_000, -20);
+    expect(count.used(1)).toBe(50);
+    expect(count.used(61_000)).toBe(0);
+    count.add(61_000, 7);
+    expect(count.used(61_000)).toBe(7);
+  });
+
+  it("takes a correction in the bucket of the call, and none for a bucket that has left", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(10_000, 100);
+    count.add(20_000, 5);
+    count.add(10_400, -60);
+    expect(count.used(20_000)).toBe(45);
+    expect(count.used(71_000)).toBe(5);
+    count.add(10_000, -40);
+    expect(count.used(71_000)).toBe(5);
+  });
+
+  it("counts the oldest bucket whole until all of it has aged out", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(10_000, 1);
+    expect(count.used(70_999)).toBe(1);
+    expect(count.used(71_000)).toBe(0);
+    expect(count.emptyAtMs(71_000)).toBe(71_000);
+  });
+
+  it("stays whole when the clock steps back", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(30_000, 1);
+    count.add(28_500, 1);
+    expect(count.used(28_500)).toBe(2);
+    expect(count.fitsAtMs(1, 2, 28_500)).toBe(89_000);
+  });
+});
+
+const level = (some: Partial<Omit<LevelUse, "limits">> & { limits?: Partial<Limits> }): LevelUse => ({
+  level: "key",
+  requests: new TrailingCount(MINUTE),
+  tokens: new TrailingCount(MINUTE),
+  dayRequests: null,
+  slots: 0,
+  ...some,
+  limits: { ...NO_LIMITS, ...some.limits },
+});
+const counted = (shape: typeof MINUTE, amount: number) => {
+  const count = new TrailingCount(shape);
+  count.add(0, amount);
+  return count;
+};
+
+it("a refusal names the narrowest level that has no room, and what is allowed there", () => {
+  const account = level({ level: "account", limits: { rpm_limit: 0 } });
+  const team = level({ level: "team", limits: { max_parallel_requests: 2 }, slots: 2 });
+  expect(limitRefusal([level({}), team, account], 1, 0)).toEqual({
+    kind: "rate_limit",
+    level: "team",
+    limit: "max_parallel_requests",
+    allowed: 2,
+    retryAfterMs: 1_000,
+  });
+  expect(limitRefusal([level({}), account], 1, 0)).toMatchObject({ level: "account", retryAfterMs: null });
+});
+
+it("a call larger than tpm_limit is told that no wait helps; one that counts no tokens passes", () => {
+  const use = level({ limits: { tpm_limit: 10 }, tokens: counted(MINUTE, 10) });
+  expect(limitRefusal([use], 11, 0)).toMatchObject({ limit: "tpm_limit", retryAfterMs: null });
+  expect(limitRefusal([use], 10, 0)).toMatchObject({ limit: "tpm_limit", retryAfterMs: 61_000 });
+  expect(limitRefusal([use], 0, 0)).toBeUndefined();
+  expect(tokenRoom([use, level({})], 0)).toBe(0);
+  expect(tokenRoom([level({})], 0)).toBe(Number.POSITIVE_INFINITY);
+});
+
+it("the rates said are the tightest over levels, rpd where it leaves less than rpm", () => {
+  const key = level({
+    limits: { rpm_limit: 50, tpm_limit: 1_000 },
+    requests: counted(MINUTE, 10),
+    tokens: counted(MINUTE, 1),
+  });
+  const account = level({
+    level: "account",
+    limits: { rpd_limit: 100, tpm_limit: 500 },
+    dayRequests: counted(DAY, 95),
+  });
+  expect(ratesOf([key, account], 0)).toEqual({
+    requests: { limit: 100, remaining: 5, resetMs: 87_000_000 },
+    tokens: { limit: 500, remaining: 500, resetMs: 0 },
+  });
+  expect(ratesOf([level({})], 0)).toEqual({});
+});

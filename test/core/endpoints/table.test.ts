@@ -1,0 +1,72 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { RawBody } from "../../../src/core/endpoints/body.ts";
+import { ENDPOINTS } from "../../../src/core/endpoints/table.ts";
+import { dearestOf, type ModelRow, type UnitPrices } from "../../../src/core/pricing/prices.ts";
+import { UNIT_NAMES } from "../../../src/core/pricing/usage.ts";
+import { FIXTURES, FRESH_BOUNDARY } from "../../support/fixtures.ts";
+
+const README = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
+const DEAR: UnitPrices = Object.fromEntries(UNIT_NAMES.map((unit) => [unit, 1_000_000_000]));
+const ROW: ModelRow = {
+  model: "m",
+  kind: "chat",
+  fromMs: 0,
+  costNanoUsd: DEAR,
+  priceNanoUsd: {},
+  free: false,
+  maxOutputTokens: 100,
+};
+const EMPTY: Record<RawBody["kind"], RawBody> = {
+  json: { kind: "json", value: {} },
+  form: { kind: "form", boundary: FRESH_BOUNDARY, parts: [] },
+  any: { kind: "any", contentType: null, bytes: new Uint8Array() },
+  none: { kind: "none" },
+};
+
+describe.each(ENDPOINTS.map((endpoint) => [endpoint.id, endpoint] as const))("the row %s", (id, endpoint) => {
+  const fixture = FIXTURES[id];
+  if (!fixture) throw new Error(`test/support/fixtures.ts has no call for ${id}`);
+  const parsed = endpoint.parse(fixture);
+
+  it("takes its fixture", () => {
+    expect(parsed).toMatchObject({ ok: true });
+  });
+
+  it("stands in the README with its path", () => {
+    expect(README).toContain(`${endpoint.method} ${endpoint.path.replace("*}", "}")}`);
+  });
+
+  it.skipIf(["any", "none"].includes(endpoint.body.kind))(
+    "refuses an empty body with the field that is missing",
+    () => {
+      const empty = endpoint.parse({ ...fixture, body: EMPTY[endpoint.body.kind] });
+      expect(empty).toMatchObject({ ok: false, refusal: { kind: "invalid_request", param: expect.any(String) } });
+    },
+  );
+
+  it.skipIf(endpoint.free)("has a meter whose bound costs something, and whose reading never costs more", () => {
+    if (!parsed.ok) throw new Error("the fixture was refused");
+    const measured = { sentBytes: 100, recordingMs: 1000, estimate: { minTokens: 100, maxTokens: 200 } };
+    const bound = parsed.call.bound(ROW, measured);
+    const most = dearestOf({ ...bound.fixed, output_tokens: bound.output?.cap ?? 0 }, DEAR);
+    expect(most).toBeGreaterThan(0);
+    const { usage } = parsed.call
+      .reader({ row: ROW, outputCap: bound.output?.cap, measured, earlierTokens: 0 })
+      .reading();
+    expect(dearestOf(usage, DEAR)).toBeLessThanOrEqual(most);
+  });
+
+  // A quote and a price list are answered from the tenant's own prices: they name no id.
+  const namesNoId = endpoint.manner === "quote" || endpoint.manner === "prices";
+  it.skipIf(!endpoint.free || namesNoId)("costs nothing, and names an id that must be the account's", () => {
+    expect(parsed.ok && parsed.call.owned.length).toBeGreaterThan(0);
+  });
+});
+
+describe("the table", () => {
+  it("has each id and each method and path once", () => {
+    expect(new Set(ENDPOINTS.map(({ id }) => id)).size).toBe(ENDPOINTS.length);
+    expect(new Set(ENDPOINTS.map(({ method, path }) => `${method} ${path}`)).size).toBe(ENDPOINTS.length);
+  });
+});

@@ -1,0 +1,155 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  BodyRoom,
+  FAIR_BYTES_PER_S,
+  LONGEST_WAIT_MS,
+  PATIENCE_MS,
+  type Place,
+  ROOM_BYTES,
+  SILENT_INSIDE_MS,
+  SILENT_WAITING_MS,
+} from "../../../src/core/uploads/upload-limiter.ts";
+
+const MB = 1024 * 1024;
+
+describe("room for large bodies", () => {
+  it("takes as many bytes as it has, and lets the next one in when one leaves", () => {
+    const room = new BodyRoom();
+    const [a, b, c] = ["a", "b", "c"].map((account) => room.queue(account, 24 * MB, 0)) as [Place, Place, Place];
+    expect([a, b, c].map((place) => room.ask(place, 0))).toEqual(["inside", "inside", "wait"]);
+    expect(room.heldBytes).toBe(ROOM_BYTES);
+    room.leave(a);
+    expect(room.ask(c, 1)).toBe("inside");
+  });
+
+  it("holds one body of an account, and nobody else waits for the account's second", () => {
+    const room = new BodyRoom();
+    const [first, second, other] = ["a", "a", "b"].map((account) => room.queue(account, 2 * MB, 0)) as [
+      Place,
+      Place,
+      Place,
+    ];
+    expect([first, second, other].map((place) => room.ask(place, 0))).toEqual(["inside", "wait", "inside"]);
+    room.leave(first);
+    expect(room.ask(second, 1)).toBe("inside");
+  });
+
+  it("lets nobody pass one who waits for room: a large body is not starved by smaller ones", () => {
+    const room = new BodyRoom();
+    const [a, b, large, small] = [30, 10, 26, 2].map((size, at) => room.queue(`${at}`, size * MB, 0)) as [
+      Place,
+      Place,
+      Place,
+      Place,
+    ];
+    expect([a, b, large, small].map((place) => room.ask(place, 0))).toEqual(["inside", "inside", "wait", "wait"]);
+    room.leave(a);
+    expect([large, small].map((place) => room.ask(place, 1))).toEqual(["inside", "inside"]);
+  });
+
+  it("is too late after 5 s, once and for all", () => {
+    const room = new BodyRoom();
+    const inside = room.queue("a", 48 * MB, 0);
+    room.ask(inside, 0);
+    const waiting = room.queue("b", 2 * MB, 0);
+    for (let ms = 0; ms < LONGEST_WAIT_MS; ms += 500) {
+      room.stay(inside, ms);
+      expect(room.ask(waiting, ms)).toBe("wait");
+    }
+    expect(room.ask(waiting, LONGEST_WAIT_MS)).toBe("too_late");
+    room.leave(inside);
+    expect(room.ask(waiting, LONGEST_WAIT_MS + 1)).toBe("too_late");
+    expect(room.heldBytes).toBe(0);
+  });
+
+  it("forgets those that were torn down: who waits and asks no more, who is inside and says nothing", () => {
+    const room = new BodyRoom();
+    const [inside, silent, waiting] = ["a", "b", "c"].map((account) => room.queue(account, 40 * MB, 0)) as [
+      Place,
+      Place,
+      Place,
+    ];
+    expect([inside, silent, waiting].map((place) => room.ask(place, 0))).toEqual(["inside", "wait", "wait"]);
+    room.stay(inside, SILENT_WAITING_MS);
+    room.ask(waiting, SILENT_WAITING_MS);
+    room.leave(inside);
+    expect(room.ask(waiting, SILENT_WAITING_MS + 1)).toBe("inside");
+    const late = room.queue("d", 40 * MB, 2_000);
+    expect(room.ask(late, 2_000)).toBe("wait");
+    const later = room.queue("e", 40 * MB, SILENT_WAITING_MS + 2 + SILENT_INSIDE_MS);
+    expect(room.ask(later, SILENT_WAITING_MS + 2 + SILENT_INSIDE_MS)).toBe("inside");
+  });
+
+  it("never holds more than its bytes, nor two of an account, whoever comes and goes", () => {
+    const step = fc.record({
+      what: fc.constantFrom("queue", "ask", "leave", "pass"),
+      account: fc.constantFrom("a", "b", "c", "d"),
+      size: fc.integer({ min: 1, max: 26 }),
+      at: fc.nat(20),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+        const room = new BodyRoom();
+        const places: Place[] = [];
+        const inside = new Set<Place>();
+        let now = 0;
+        for (const { what, account, size, at } of steps) {
+          const place = places[at % (places.length || 1)];
+          if (what === "queue") places.push(room.queue(account, size * MB, now));
+          else if (what === "pass") now += 300;
+          else if (place && what === "leave") room.leave(place);
+          if (place && what === "leave") inside.delete(place);
+          if (place && what === "ask" && room.ask(place, now) === "inside") inside.add(place);
+          for (const held of inside) room.stay(held, now);
+          expect(room.heldBytes).toBeLessThanOrEqual(ROOM_BYTES);
+          expect(room.heldBytes).toBe([...inside].reduce((sum, { bytes }) => sum + bytes, 0));
+          expect(new Set([...inside].map((held) => held.account)).size).toBe(inside.size);
+        }
+      }),
+    );
+  });
+
+  describe("gives the room of slow bodies to those who wait", () => {
+    /** Places inside at 0 of these sizes in MB, each with the bytes that came of it by `PATIENCE_MS`. */
+    const filled = (sizes: readonly number[], arrivedBytes: readonly number[]) => {
+      const room = new BodyRoom();
+      const places = sizes.map((size, at) => room.queue(`${at}`, size * MB, 0));
+      for (const [at, place] of places.entries()) {
+        expect(room.ask(place, 0)).toBe("inside");
+        room.arrived(place, arrivedBytes[at] ?? 0);
+      }
+      return { room, places, going: () => places.map((place) => room.givesWay(place)) };
+    };
+
+    it("after their time, the slowest first, and no more of them than it takes", () => {
+      const { room, places, going } = filled([20, 20, 8], [16_000, 8_000, 4 * MB]);
+      const third = room.queue("third", 2 * MB, 0);
+      expect([room.ask(third, PATIENCE_MS - 1), going()]).toEqual(["wait", [false, false, false]]);
+      expect([room.ask(third, PATIENCE_MS), going()]).toEqual(["wait", [false, true, false]]);
+      expect([room.ask(third, PATIENCE_MS + 1), going()]).toEqual(["wait", [false, true, false]]);
+      room.leave(places[1] as Place);
+      expect(room.ask(third, PATIENCE_MS + 2)).toBe("inside");
+    });
+
+    it("but not of those that are quick, or whole, nor where it would not be enough", () => {
+      const { room, places, going } = filled([24, 22], [0, 2 * FAIR_BYTES_PER_S]);
+      const third = room.queue("third", 2 * MB, 0);
+      expect(room.ask(third, PATIENCE_MS)).toBe("inside");
+      const fourth = room.queue("fourth", 26 * MB, 0);
+      expect([room.ask(fourth, PATIENCE_MS), going()]).toEqual(["wait", [false, false]]);
+      room.isWhole(places[0] as Place);
+      const fifth = room.queue("fifth", 1 * MB, 0);
+      room.leave(fourth);
+      expect([room.ask(fifth, PATIENCE_MS), going()]).toEqual(["wait", [false, false]]);
+    });
+
+    it("and one that became whole meanwhile stays", () => {
+      const { room, places, going } = filled([48], [0]);
+      expect(room.ask(room.queue("other", 2 * MB, 0), PATIENCE_MS)).toBe("wait");
+      expect(going()).toEqual([true]);
+      room.isWhole(places[0] as Place);
+      expect(going()).toEqual([false]);
+    });
+  });
+});

@@ -1,0 +1,99 @@
+/**
+ * The gateway killed with -9 at each named point of a call's way, and started again on the same state. `KILL_ROUNDS=9`
+ * does it nine times over.
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { atRest, mismatches, untold, usageEventsOf } from "../../support/joined-books.ts";
+import { FILES, KILL_POINTS, KillSwitch, type PointName, TRACE, withPoints } from "../../support/kill-points.ts";
+import { Operator } from "../../support/operator.ts";
+import { TollgateProcess } from "../../support/process.ts";
+import type { Tenant } from "../../support/tenant.ts";
+
+const HOLD_TTL_MS = 2_000;
+const root = join(import.meta.dirname, "../../..");
+
+const POINTS = Object.keys(KILL_POINTS) as PointName[];
+const rounds = Array.from({ length: Number(process.env.KILL_ROUNDS ?? 1) }, () => POINTS).flat();
+
+let killSwitch: KillSwitch;
+let tollgate: TollgateProcess;
+let operator: Operator;
+const tenants: Tenant[] = [];
+const models: string[] = [];
+
+beforeAll(async () => {
+  killSwitch = await KillSwitch.start();
+  const TEST_BUILD_PLUGIN = join(root, "test/support/kill-points.ts");
+  const env = { HOLD_TTL_MS: String(HOLD_TTL_MS), TEST_BUILD_PLUGIN, KILL_SWITCH_URL: killSwitch.url };
+  tollgate = await TollgateProcess.start({ env });
+  operator = new Operator(tollgate);
+});
+afterAll(async () => {
+  await tollgate?.stop();
+  killSwitch?.stop();
+});
+
+test.each(rounds)("killed %s: it serves again, and what it had said stands", async (name) => {
+  const tenant = await operator.tenant();
+  const model = await operator.instance(tenant);
+  tenants.push(tenant);
+  models.push(model);
+  const first = await tenant.chat({ model, max_tokens: 5, sandbox_output_tokens: 5 });
+  expect(first.status).toBe(200);
+  const before = await tenant.ledger();
+
+  const reached = killSwitch.armed(name, name === "mid stream" ? 6 : 0);
+  // Whole, streamed, and streamed on the runtime's own pipe; which of them stands at the point, the point decides.
+  const ways = [{}, { stream: true }, { stream: true, stream_options: { include_usage: true } }];
+  const calls = ways.map((way) =>
+    tenant
+      .chat({ model, max_tokens: 30, sandbox_output_tokens: 30, sandbox_frame_delay_ms: 15, ...way })
+      .then(({ status }) => status)
+      .catch(() => "broken"),
+  );
+  await reached;
+  await tollgate.kill9Workerd();
+  expect(await Promise.all(calls)).not.toContain(500);
+
+  expect((await tenant.ledger()).slice(-before.length)).toEqual(before);
+  const again = await tenant.chat({ model, max_tokens: 5, sandbox_output_tokens: 5 });
+  expect(again.status).toBe(200);
+});
+
+test("afterwards each execution is billed once, or lost once; nothing is held; nothing waits", async () => {
+  const executions = await operator.sandbox.executions(...models);
+  expect(executions.length).toBeGreaterThanOrEqual(2 * rounds.length);
+  for (const tenant of tenants) {
+    await atRest(tenant, HOLD_TTL_MS + 15_000);
+    expect(await mismatches(tollgate.stateDir, tenant, executions)).toEqual([]);
+  }
+  const outcomes = tenants.flatMap(({ account }) => usageEventsOf(tollgate.stateDir, account));
+  expect(outcomes.map(({ outcome }) => outcome)).toContain("expired");
+  expect(untold(tollgate.stateDir, tenants, executions)).toEqual([]);
+});
+
+test("no deployment knows of these points", () => {
+  const out = mkdtempSync(join(tmpdir(), "tollgate-bundle-"));
+  try {
+    const env = { ...process.env, WRANGLER_SEND_METRICS: "false", TEST_BUILD_PLUGIN: "", KILL_SWITCH_URL: "" };
+    const wrangler = join(root, "node_modules/.bin/wrangler");
+    const built = spawnSync(wrangler, ["deploy", "--dry-run", "--outdir", out], { cwd: root, env, encoding: "utf8" });
+    expect(built.status, built.stderr).toBe(0);
+    const scripts = readdirSync(out).filter((name) => name.endsWith(".js"));
+    expect(scripts.length).toBeGreaterThan(0);
+    for (const name of scripts) expect(readFileSync(join(out, name), "utf8")).not.toContain(TRACE);
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+  // What is looked for is what a test's build has.
+  for (const file of FILES) {
+    const source = readFileSync(join(root, "src", file), "utf8");
+    expect(source).not.toContain(TRACE);
+    const points = Object.values(KILL_POINTS).filter((point) => point.file === file);
+    expect(withPoints(file, source, "http://test").split(TRACE)).toHaveLength(points.length + 1);
+  }
+});

@@ -1,0 +1,159 @@
+/**
+ * Clients that repeat on their own do not become a storm upstream (invariant 13): a hundred SDK clients ask in the same
+ * instant, of targets that are all down, and come back without heeding `retry-after` until a second window of 10 s has
+ * begun. (A region that falls: region-down.test.ts.)
+ */
+import { createServer, type Socket } from "node:net";
+import OpenAI from "openai";
+import { afterAll, expect, test } from "vitest";
+import { Operator, unique } from "../../support/operator.ts";
+import { freePorts } from "../../support/ports.ts";
+import { TollgateProcess } from "../../support/process.ts";
+import { ScriptedUpstream } from "../../support/upstream.ts";
+
+const tollgate = await TollgateProcess.start();
+const operator = new Operator(tollgate);
+const toStop: (() => Promise<void>)[] = [() => tollgate.stop()];
+afterAll(async () => {
+  for (const stop of toStop) await stop();
+});
+
+const CLIENTS = 100;
+/** With its pauses of about 0.5, 1, 2, 4 and 8 s the SDK is at it for some 14 s. */
+const REPEATS = 5;
+const WINDOW_MS = 10_000;
+/** Upstream calls per client call, and those that a target gets in any window however few client calls there are. */
+const RATIO = 1.2;
+const FLOOR = 3;
+
+/** A target that is down, and when it was called, ms. */
+interface Down {
+  readonly url: string;
+  calls(upstream: string): readonly number[];
+}
+
+async function answering503(): Promise<Down> {
+  const times: number[] = [];
+  const upstream = await ScriptedUpstream.start((exchange) => {
+    times.push(Date.now());
+    exchange.answer({ error: { message: "down" } }, 503);
+  });
+  toStop.push(() => upstream.stop());
+  return { url: upstream.url, calls: () => times };
+}
+
+/** Takes what is sent and dies of it; a connection over which nothing is sent is no call. */
+async function resetting(): Promise<Down> {
+  const times: number[] = [];
+  const server = createServer((socket: Socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", () => {
+      times.push(Date.now());
+      socket.resetAndDestroy();
+    });
+  });
+  const [port = 0] = await freePorts(1);
+  await new Promise<void>((listening) => server.listen(port, "127.0.0.1", listening));
+  toStop.push(() => new Promise<void>((closed) => void server.close(() => closed())));
+  return { url: `http://localhost:${port}`, calls: () => times };
+}
+
+/** Nobody sees a connection that is refused: here alone our own log is the judge. */
+async function refusing(): Promise<Down> {
+  const [port = 0] = await freePorts(1);
+  const calls = (upstream: string) => {
+    const lines = tollgate.output.split("\n").filter((line) => line.includes('"upstream_failed"'));
+    const own = lines.filter((line) => line.includes(`"upstream":"${upstream}"`));
+    return own.map((line) => timeOf(line));
+  };
+  return { url: `http://localhost:${port}`, calls };
+}
+
+/** A line of the log begins with the time of a day that ended at most a moment ago. */
+function timeOf(line: string): number {
+  const now = Date.now();
+  const time = Date.parse(`${new Date(now).toISOString().slice(0, 11)}${line.slice(0, 12)}Z`);
+  return time > now + WINDOW_MS ? time - 86_400_000 : time;
+}
+
+/** One HTTP call of a client, from its first byte to the answer's. */
+interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** All clients ask in the same instant, and again after every failure. Gives what each of them was told at last. */
+function storm(url: string, key: string, model: string, sent: Span[]): Promise<unknown[]> {
+  // Clients that do not hear how long they are to wait come back sooner.
+  const impatient: typeof fetch = async (...asked) => {
+    const fromMs = Date.now();
+    const response = await fetch(...asked);
+    sent.push({ fromMs, toMs: Date.now() });
+    const headers = new Headers(response.headers);
+    headers.delete("retry-after");
+    return new Response(response.body, { status: response.status, headers });
+  };
+  const options = { baseURL: `${url}/v1`, apiKey: key, maxRetries: REPEATS, fetch: impatient };
+  const messages = [{ role: "user" as const, content: "Hi" }];
+  const clients = Array.from({ length: CLIENTS }, () => new OpenAI(options));
+  return Promise.all(
+    clients.map((client) =>
+      client.chat.completions
+        .create({ model, messages })
+        .then(() => "served")
+        .catch((error: InstanceType<typeof OpenAI.APIError>) => error.status),
+    ),
+  );
+}
+
+/** By how much the bound was passed in the window where it was passed most; below zero: not at all. */
+function worstExcess(called: readonly number[], sent: readonly Span[]): number {
+  const excesses = called.map((end) => {
+    const start = end - WINDOW_MS;
+    const upstreamCalls = called.filter((at) => at > start && at <= end).length;
+    const clientCalls = sent.filter(({ fromMs, toMs }) => toMs > start && fromMs <= end).length;
+    return upstreamCalls - (RATIO * clientCalls + FLOOR);
+  });
+  return Math.max(...excesses);
+}
+
+const rows: [number, string, () => Promise<Down>, number[]][] = [
+  [1, "by 503", answering503, [503]],
+  [2, "by 503", answering503, [503]],
+  [1, "by refused connections", refusing, [503]],
+  [2, "by refused connections", refusing, [503]],
+  // What took a call and died of it may have executed it; what is ejected was not asked.
+  [2, "by connections that are reset", resetting, [502, 503]],
+];
+for (const [count, how, fall, told] of rows) {
+  test.concurrent(`${count} down ${how}, ${CLIENTS} SDK clients at once and again: a target is called at most ${RATIO} x the client calls + ${FLOOR} in any 10 s`, async () => {
+    const tenant = await operator.tenant({ rpm_limit: null });
+    const targets = await Promise.all(
+      Array.from({ length: count }, async () => {
+        const down = await fall();
+        const upstream = await operator.upstream(down.url);
+        return { down, upstream, model: await operator.model(unique("down"), { upstream }) };
+      }),
+    );
+    const alias = await operator.alias(
+      tenant,
+      targets.map(({ upstream, model }) => ({ upstream, model })),
+    );
+    const sent: Span[] = [];
+    const outcomes = await storm(operator.url, tenant.key, alias, sent);
+    expect(outcomes.filter((outcome) => !told.includes(outcome as number))).toEqual([]);
+    expect(sent).toHaveLength(CLIENTS * (1 + REPEATS));
+    // They asked together, and again in a second window.
+    const began = sent.map(({ fromMs }) => fromMs);
+    expect(Math.max(...began) - Math.min(...began)).toBeGreaterThan(WINDOW_MS);
+    for (const { down, upstream } of targets) {
+      const called = down.calls(upstream);
+      expect(called.length).toBeGreaterThan(0);
+      expect(called.filter(Number.isNaN)).toEqual([]);
+      expect(worstExcess(called, sent)).toBeLessThanOrEqual(0);
+      // The breaker does far better than the bound: the first burst finds out, then one probes.
+      expect(called.length).toBeLessThan(sent.length / 2);
+    }
+    expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: 1, held_usd: 0 });
+  });
+}
