@@ -282,11 +282,11 @@ describe("a JSON answer over 4 MB", () => {
     expect(settled[0]?.reading.usage.input_tokens).toBeGreaterThan(0);
   });
 
-  it("of words without usage is charged by the words that passed", async () => {
+  it("of words without usage is charged by the words that passed, up to the cap that was sent", async () => {
     const text = JSON.stringify({ id: "c", choices: [{ message: { content: "x".repeat(5 * MB) } }] });
-    const { settled } = await whole({ script: () => large(text) });
+    const { settled, sent } = await whole({ script: () => large(text) });
     expect(settled[0]?.reading).toMatchObject(OWN_COUNT);
-    expect(settled[0]?.reading.usage.output_tokens).toBe((5 * MB) / 4);
+    expect(settled[0]?.reading.usage.output_tokens).toBe(sent[0]?.body.max_tokens);
   });
 
   it("of one image is one image", async () => {
@@ -328,10 +328,10 @@ describe("a large answer that hands out an id", () => {
     const { settled, text } = await whole({
       ...asked,
       own: async (id) => void recorded.push(id),
-      script: () => large(`{"id":"resp_9",${output},"usage":{"input_tokens":1,"output_tokens":2}}`),
+      script: () => large(`{"id":"resp_9",${output},"usage":{"input_tokens":9,"output_tokens":2}}`),
     });
     expect([recorded, text.length > 5 * MB]).toEqual([["resp_9"], true]);
-    expect(settled[0]?.reading).toEqual({ source: "exact", usage: { input_tokens: 1, output_tokens: 2 } });
+    expect(settled[0]?.reading).toEqual({ source: "exact", usage: { input_tokens: 9, output_tokens: 2 } });
   });
 
   it.each([
