@@ -1,14 +1,14 @@
 /** How long a recording is that a call sends: measured, because its price depends on it and its header may lie. */
 import type { Call } from "../core/endpoints/endpoint.ts";
+import { recordingLengthMs } from "../core/formats/audio/recording.ts";
 import type { Refusal } from "../core/refusal.ts";
-import type { Ports } from "./ports.ts";
 
 export type Heard = { ok: true; recordingMs: number | null } | { ok: false; refusal: Refusal };
 
-export async function listen({ recording }: Call, ports: Ports): Promise<Heard> {
+export function measureRecording({ recording }: Call): Heard {
   if (recording === null) return { ok: true, recordingMs: null };
   const { bytes, field, longestMs } = recording;
-  const recordingMs = await ports.recordingMs(bytes);
+  const recordingMs = recordingLengthMs(bytes);
   if (recordingMs === null) {
     return refuse(`The audio in \`${field}\` could not be read. Send mp3, wav, m4a, webm, ogg or flac.`, field);
   }

@@ -37,8 +37,6 @@ export interface Ports {
   /** In [0, 1). */
   random(): number;
   newCallId(): CallId;
-  /** The length of a recording, ms, from its frames and sample tables; null for what is no audio of a known format. */
-  recordingMs(bytes: Uint8Array): Promise<number | null>;
   /** Hands the end of a call to the queue, for when its object could not be told. Rejects where the queue fails too. */
   queueEnd(end: QueuedEnd): Promise<void>;
   /** Keeps the request's context alive until the promise has settled. */

@@ -13,7 +13,7 @@ import type { Route, RoutingSnapshot } from "../core/routing/routes.ts";
 import { parse } from "./http/parse.ts";
 import type { BodyPlace } from "./http/upload-slot.ts";
 import { identify } from "./idempotency.ts";
-import { listen } from "./measure-recording.ts";
+import { measureRecording } from "./measure-recording.ts";
 import type { Caller, Ports } from "./ports.ts";
 import { resolve } from "./resolve.ts";
 
@@ -40,7 +40,7 @@ export async function prepare(
   if (!parsed.ok) return parsed;
   const { call } = parsed;
   if (endpoint.free && call.model === null && call.instance === null) return { ok: true, call, routed: null };
-  const heard = await listen(call, ports);
+  const heard = measureRecording(call);
   if (!heard.ok) return heard;
   const resolved = await resolve(call, caller, endpoint, ports);
   if (!resolved.ok) return resolved;

@@ -7,7 +7,6 @@ import type { AccountPort, Ports } from "../gateway/ports.ts";
 import { accountObject } from "./account/stub.ts";
 import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./edge/directory.ts";
 import { log } from "./log.ts";
-import { recordingMs } from "./recording.ts";
 import type { PlatformSecrets } from "./secrets.ts";
 import { upstreamsWith } from "./upstream/client.ts";
 
@@ -51,7 +50,6 @@ export function openPorts(
     now,
     random: () => Math.random(),
     newCallId: () => asId<CallId>(crypto.randomUUID()),
-    recordingMs,
     queueEnd: async (end) => void (await env.USAGE.send(end)),
     waitUntil,
     log,

@@ -5,7 +5,6 @@ import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
 import { speech } from "../../src/core/endpoints/inference/speech.ts";
 import { transcription } from "../../src/core/endpoints/inference/transcription.ts";
 import { textLocalEdit, voiceClone } from "../../src/core/endpoints/inference/voice.ts";
-import { recordingLengthMs } from "../../src/core/formats/audio/recording.ts";
 import { parseForm } from "../../src/core/formats/multipart.ts";
 import type { ModelKind } from "../../src/core/pricing/prices.ts";
 import { aliasKey } from "../../src/core/routing/routes.ts";
@@ -30,7 +29,6 @@ const WAV: Fields[number] = ["file", wav({ ms: 1_500 }), "../../a.wav"];
 const never: Script = () => {
   throw new Error("no upstream call was expected");
 };
-const recordingMs = async (bytes: Uint8Array) => recordingLengthMs(bytes);
 const audio = (bytes: Bytes, type = "audio/wav", headers: Record<string, string> = {}) =>
   answer(bytes, { headers: { "content-type": type, ...headers } });
 
@@ -60,7 +58,7 @@ function request(endpoint: Endpoint, body: object | Fields, signal?: AbortSignal
 
 async function call(endpoint: Endpoint, body: object | Fields, options: FakeOptions) {
   const kind = endpoint.kinds[0] ?? "chat";
-  const world = fakeWorld({ routing: routingOf(kind), recordingMs, ...options });
+  const world = fakeWorld({ routing: routingOf(kind), ...options });
   const response = await serve(request(endpoint, body), endpoint, {}, world.ports);
   const bytes = new Uint8Array(await response.arrayBuffer().catch(() => new ArrayBuffer(0)));
   await world.idle();
@@ -326,7 +324,6 @@ describe("transcription", () => {
     const leave = new AbortController();
     const world = fakeWorld({
       routing: routingOf("transcription"),
-      recordingMs,
       script: async () => {
         leave.abort();
         await new Promise((resolve) => setTimeout(resolve, 10));

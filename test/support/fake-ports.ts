@@ -106,7 +106,6 @@ export interface FakeOptions {
   readonly settle?: (settlement: Settlement) => Promise<HoldEnd>;
   readonly renew?: (callId: CallId, progress: Progress | null) => Promise<boolean>;
   readonly longestCallMs?: number;
-  readonly recordingMs?: Ports["recordingMs"];
   readonly inquire?: (inquiry: Inquiry) => Inquired;
   readonly begin?: (job: NewJob) => Promise<void>;
   readonly job?: JobView;
@@ -205,7 +204,6 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     random: () => 0,
     queueEnd: async (end) => void queued.push(end),
     newCallId: () => asId<CallId>(`call-${++calls}`),
-    recordingMs: options.recordingMs ?? (async () => 1_000),
     waitUntil: (work) => void background.push(work),
     log: (line) => void logged.push(line),
   };

@@ -1,4 +1,7 @@
-/** How long a whole recording is, in any of the contract's formats. What a truncated file still holds counts. */
+/**
+ * How long a whole recording is, in any of the contract's formats. What a truncated file still holds counts. Read in
+ * place: no byte is copied. `docs/decisions/0004-lengths-are-walked.md` says why no library does it.
+ */
 import { isoMs } from "./iso.ts";
 import { AudioMeasure } from "./measure.ts";
 import { webmMs } from "./webm.ts";
