@@ -6,7 +6,7 @@
  * that has too much to do is left alone instead. What it could not be told goes by the queue. Should that fail too, the
  * hold expires, which charges what its last renewal carried.
  */
-import type { HoldEnd, LostTries, Outcome, QueuedEnd, ServedBy } from "../core/account/hold.ts";
+import type { CallOutcome, HoldEnd, LostTries, QueuedEnd, ServedBy } from "../core/account/hold.ts";
 import type { AccountNumber } from "../core/ids.ts";
 import { costOf } from "../core/pricing/prices.ts";
 import type { Reading } from "../core/pricing/usage.ts";
@@ -20,7 +20,7 @@ import type { AdmittedCall } from "./serve.ts";
 import { settledWithin, sleep } from "./wait.ts";
 
 export interface Ending {
-  readonly outcome: Outcome;
+  readonly outcome: CallOutcome;
   readonly status: number;
   readonly reading: Reading;
   readonly servedBy: ServedBy;

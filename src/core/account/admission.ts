@@ -6,9 +6,9 @@
  * greatest that tokens, budgets and money leave. Who may call at all was decided before.
  */
 
+import { type Outcome, refused } from "../outcome.ts";
 import { dearestOf, pricesCover, type UnitPrices } from "../pricing/prices.ts";
 import { countedTokens } from "../pricing/usage.ts";
-import type { Refusal } from "../refusal.ts";
 import { type BudgetUse, budgetRefusal, budgetRoom } from "./budgets.ts";
 import { type Bound, boundUsage, LEAST_OUTPUT_CAP } from "./hold.ts";
 import { creditRefusal, type Money, moneyRoom } from "./ledger.ts";
@@ -37,20 +37,20 @@ export interface Grant {
   readonly outputCap: number | undefined;
 }
 
-export type AdmissionDecision = { ok: true; grant: Grant } | { ok: false; refusal: Refusal };
+export type AdmissionDecision = Outcome<{ grant: Grant }>;
 
 export function decideAdmission(facts: AdmissionFacts): AdmissionDecision {
   const { bound, levels, budgets, money, nowMs } = facts;
   const least = grantFor(facts, leastCap(bound));
   const limited = limitRefusal(levels, least.countedTokens, nowMs);
-  if (limited) return { ok: false, refusal: limited };
+  if (limited) return refused(limited);
   if (!facts.free && !pricesCover(boundUsage(bound, undefined), facts.prices)) {
-    return { ok: false, refusal: { kind: "model_not_priced", model: facts.model } };
+    return refused({ kind: "model_not_priced", model: facts.model });
   }
   const poor =
     (least.amountNanoUsd > 0 ? budgetRefusal(budgets, least.amountNanoUsd, nowMs) : undefined) ??
     creditRefusal(money, least.amountNanoUsd);
-  if (poor) return { ok: false, refusal: poor };
+  if (poor) return refused(poor);
   if (!bound.output?.lowerable) return { ok: true, grant: least };
   return { ok: true, grant: greatestGrant(facts, least.outputCap ?? 0, bound.output.cap) };
 }

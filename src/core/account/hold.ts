@@ -6,10 +6,11 @@
  */
 
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../ids.ts";
+import type { Outcome } from "../outcome.ts";
 import type { Owned, OwnedRef } from "../owned.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Reading, Usage } from "../pricing/usage.ts";
-import type { LimitLevel, Refusal } from "../refusal.ts";
+import type { LimitLevel } from "../refusal.ts";
 import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 
 /** The true upper bound of what a call can use. */
@@ -67,9 +68,10 @@ export interface AdmitRequest {
  * `owned`: what is known of the ids named, in their order. `earlier`: the call was sent before under its idempotency key;
  * the refusal is what to say where its answer cannot be rebuilt.
  */
-export type Admission =
-  | { ok: true; hold: Hold; rates: Rates; owned: readonly Owned[] }
-  | { ok: false; refusal: Refusal; rates?: Rates; earlier?: EarlierCall };
+export type Admission = Outcome<
+  { hold: Hold; rates: Rates; owned: readonly Owned[] },
+  { rates?: Rates; earlier?: EarlierCall }
+>;
 
 /** What the pipeline needs to know of the hold it was given. */
 export interface Hold {
@@ -105,7 +107,7 @@ export interface ServedBy {
 }
 
 /** How a call that was executed ended. */
-export type Outcome = "completed" | "client_gone" | "stream_broken";
+export type CallOutcome = "completed" | "client_gone" | "stream_broken";
 
 /**
  * How many tries of a call an upstream may have carried out without the tenant paying for them: what they cost is the
@@ -130,7 +132,7 @@ export interface Progress {
  */
 export interface Settlement {
   readonly callId: CallId;
-  readonly outcome: Outcome;
+  readonly outcome: CallOutcome;
   /** HTTP status the client got. */
   readonly status: number;
   readonly reading: Reading;
@@ -160,17 +162,14 @@ export interface HoldEnd {
 }
 
 /** Whether a key may read what costs nothing (models, polls, its own state). */
-export type Permission =
-  | {
-      ok: true;
-      keyId: KeyId;
-      teamId: TeamId | null;
-      accountId: AccountId;
-      models: readonly string[] | null;
-      rates: Rates;
-      owned: readonly Owned[];
-    }
-  | { ok: false; refusal: Refusal };
+export type Permission = Outcome<{
+  keyId: KeyId;
+  teamId: TeamId | null;
+  accountId: AccountId;
+  models: readonly string[] | null;
+  rates: Rates;
+  owned: readonly Owned[];
+}>;
 
 /**
  * The record of one finished call: from the outbox by queue to D1. No byte of prompt or completion, no key.
@@ -191,7 +190,7 @@ export interface UsageEvent {
   readonly upstream: string | null;
   readonly targetModel: string | null;
   readonly region: string | null;
-  readonly outcome: Outcome | "failed" | "expired";
+  readonly outcome: CallOutcome | "failed" | "expired";
   readonly reason: string | null;
   readonly status: number;
   readonly source: Reading["source"] | "none";

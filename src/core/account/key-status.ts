@@ -2,7 +2,8 @@
  * Where a key stands: who holds it, and at each level what its limits are and what counts against them now. It crosses
  * the account object's RPC as a value.
  */
-import type { LimitLevel, Refusal } from "../refusal.ts";
+import type { Outcome } from "../outcome.ts";
+import type { LimitLevel } from "../refusal.ts";
 import type { Account, Key, Limits, Team } from "./tenant.ts";
 
 /** One level's limits and what counts against them. */
@@ -35,4 +36,4 @@ export interface Standing {
   readonly levels: readonly LevelStanding[];
 }
 
-export type StandingAnswer = { ok: true; standing: Standing } | { ok: false; refusal: Refusal };
+export type StandingAnswer = Outcome<{ standing: Standing }>;

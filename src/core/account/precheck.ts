@@ -4,9 +4,9 @@
  */
 
 import type { CallId, KeyDigest } from "../ids.ts";
+import type { Outcome } from "../outcome.ts";
 import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import type { Unit } from "../pricing/usage.ts";
-import type { Refusal } from "../refusal.ts";
 import type { Rates } from "./hold.ts";
 import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 
@@ -33,6 +33,4 @@ export interface Inquiry {
 }
 
 /** `prices`: the tenant's, by its plan, for one price's worth of each unit. */
-export type Inquired =
-  | { readonly ok: true; readonly prices: UnitPrices; readonly rates: Rates }
-  | { readonly ok: false; readonly refusal: Refusal; readonly rates?: Rates; readonly earlier?: EarlierCall };
+export type Inquired = Outcome<{ prices: UnitPrices; rates: Rates }, { rates?: Rates; earlier?: EarlierCall }>;

@@ -11,7 +11,7 @@ import {
   plainType,
 } from "../formats/multipart/form-writer.ts";
 import { type FormPart, textOf } from "../formats/multipart.ts";
-import type { Refusal } from "../refusal.ts";
+import { type Outcome, type Refused, refused } from "../outcome.ts";
 import { OTHER_DATA } from "./inspection/callers-data.ts";
 import { type FieldRules, Inspector } from "./inspection/inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
@@ -49,7 +49,7 @@ function identityOfHead({ name, fileName, contentType }: FormPart): Uint8Array<A
   return encoder.encode(JSON.stringify([name, ...file]));
 }
 
-export type ParsedBody<Body> = { ok: true; body: Body; payload: Payload } | { ok: false; refusal: Refusal };
+export type ParsedBody<Body> = Outcome<{ body: Body; payload: Payload }>;
 
 /** What the table says of a body. */
 export interface BodyRule<Body> {
@@ -142,7 +142,7 @@ export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldR
   };
 }
 
-type AddedField = { ok: true; part: PlainPart } | { ok: false; refusal: Refusal };
+type AddedField = Outcome<{ part: PlainPart }>;
 
 function addField(fields: Record<string, string | FormFile>, part: FormPart, inspector: Inspector): AddedField {
   const { name, fileName, contentType, content } = part;
@@ -187,12 +187,12 @@ export const nothing: BodyRule<null> = {
   parse: () => ({ ok: true, body: null, payload: NO_PAYLOAD }),
 };
 
-function refuse(message: string, param: string | null): { ok: false; refusal: Refusal } {
-  return { ok: false, refusal: { kind: "invalid_request", message, param } };
+function refuse(message: string, param: string | null): Refused {
+  return refused({ kind: "invalid_request", message, param });
 }
 
 /** The first thing wrong, with the field's path as OpenAI writes it. */
-function refuseIssue(error: z.ZodError): { ok: false; refusal: Refusal } {
+function refuseIssue(error: z.ZodError): Refused {
   const issue = error.issues[0];
   const param = issue ? pathOf(issue.path) : "";
   return refuse(

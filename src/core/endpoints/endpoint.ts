@@ -10,6 +10,7 @@ import type { MemberRules } from "../formats/answer-filter.ts";
 import type { AnswerReader, Measured, MeasuredBody, Meter, Sent } from "../meters/meter.ts";
 import { NO_PARTS, type Parts } from "../meters/parts.ts";
 import { boundless } from "../meters/tokens.ts";
+import type { Outcome } from "../outcome.ts";
 import type { OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
@@ -78,7 +79,7 @@ export interface Call {
   reader(sent: Sent | null): AnswerReader;
 }
 
-export type ParsedCall = { ok: true; call: Call } | { ok: false; refusal: Refusal };
+export type ParsedCall = Outcome<{ call: Call }>;
 
 /** An entry of the table, as the pipeline sees it. */
 export interface Endpoint {

@@ -2,9 +2,9 @@
  * The operator's routing tables as plain data, and the resolution of a model name over them.
  */
 import type { AccountId } from "../ids.ts";
+import type { Outcome } from "../outcome.ts";
 import type { Owned } from "../owned.ts";
 import { MODEL_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts";
-import type { Refusal } from "../refusal.ts";
 
 /** Time limits on one upstream call, ms. */
 export interface UpstreamTimeouts {
@@ -101,7 +101,7 @@ export const pinnedTo = (owned: Pick<Owned, "upstream" | "targetModel">): readon
 ];
 
 /** `missing`: a name the snapshot lacks; look it up in the books before this refusal is answered. */
-export type Resolution = { ok: true; route: Route } | { ok: false; refusal: Refusal; missing: boolean };
+export type Resolution = Outcome<{ route: Route }, { missing: boolean }>;
 
 /** `<name>:<instance_id>`; the id is a positive integer as the service writes it. */
 const INSTANCE = /^(.+):([1-9]\d{0,14})$/;

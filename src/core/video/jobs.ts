@@ -8,6 +8,7 @@
  * charged all the same, once. Pure; the caller gives the time.
  */
 import type { CallId } from "../ids.ts";
+import type { Outcome } from "../outcome.ts";
 import type { Reading } from "../pricing/usage.ts";
 import type { Refusal } from "../refusal.ts";
 import type { JobNews } from "./job-document.ts";
@@ -107,6 +108,4 @@ export function submissionRefusal(countedAtMs: readonly number[], nowMs: number)
 }
 
 /** What a tenant is told of a job: the document, or why there is none. */
-export type JobView =
-  | { readonly ok: true; readonly document: Record<string, unknown>; readonly region: string | null }
-  | { readonly ok: false; readonly refusal: Refusal };
+export type JobView = Outcome<{ document: Record<string, unknown>; region: string | null }>;

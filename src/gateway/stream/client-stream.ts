@@ -5,7 +5,7 @@
  * of events that breaks says so in an error event before its body is aborted.
  */
 
-import type { Outcome } from "../../core/account/hold.ts";
+import type { CallOutcome } from "../../core/account/hold.ts";
 import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
 import { dataOf, SseSplitter, withData } from "../../core/formats/sse.ts";
 import type { BytesReader, EventReader } from "../../core/meters/meter.ts";
@@ -27,7 +27,7 @@ export interface Passage {
   /** The upstream's body has ended by itself: true when the answer was whole. */
   finish(): Promise<boolean>;
   /** How the call has ended: known before the client's side is closed, which may wait for the client. */
-  outcome(whole: boolean): Outcome;
+  outcome(whole: boolean): CallOutcome;
   /** Ends the client's side. A client that does not take what is left for it is waited for this long. */
   close(whole: boolean, withinMs: number): Promise<void>;
   /** The client does not take what it is given: it is let go. */
@@ -140,7 +140,7 @@ export class EventPassage implements Passage, UnreadPassage {
     return this.#complete;
   }
 
-  outcome(whole: boolean): Outcome {
+  outcome(whole: boolean): CallOutcome {
     if (!whole && !this.#outlet.gone) return "stream_broken";
     return whole && this.delivered ? "completed" : "client_gone";
   }
@@ -207,7 +207,7 @@ export class BytesPassage implements Passage {
     return true;
   }
 
-  outcome(whole: boolean): Outcome {
+  outcome(whole: boolean): CallOutcome {
     if (this.#outlet.gone) return "client_gone";
     return whole ? "completed" : "stream_broken";
   }

@@ -2,7 +2,7 @@
  * How a large JSON answer passes: what was read of it first, then the rest as it comes, both without the members that
  * nobody may see. One that is cut off or malformed never ends as if it were whole, and what was seen of it is charged.
  */
-import type { Outcome } from "../../core/account/hold.ts";
+import type { CallOutcome } from "../../core/account/hold.ts";
 import type { PassingDocument } from "../http/read-document.ts";
 import type { Ports } from "../ports.ts";
 import type { Passage } from "./client-stream.ts";
@@ -41,7 +41,7 @@ export class DocumentPassage implements Passage {
     return this.#document.filter.whole && (this.#understood || this.#understand());
   }
 
-  outcome(whole: boolean): Outcome {
+  outcome(whole: boolean): CallOutcome {
     this.#document.place?.leave();
     if (!this.#understood) this.#understand();
     if (this.#outlet.gone) return "client_gone";

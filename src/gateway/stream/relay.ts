@@ -10,7 +10,7 @@
  * taken out, the runtime's own pipe carries the stream once it has begun as text does, and it is read behind the pipe
  * (`native-pipe.ts`): the same promises, but that an event that breaks a stream is noticed a moment after it passed.
  */
-import type { Outcome } from "../../core/account/hold.ts";
+import type { CallOutcome } from "../../core/account/hold.ts";
 import { pieceReader } from "../http/piece-reader.ts";
 import { Watchdog } from "../http/upstream-body.ts";
 import type { Ports, UpstreamAnswer } from "../ports.ts";
@@ -27,7 +27,7 @@ export interface Relay {
   readonly closed: Promise<void>;
 }
 export interface RelayEnd {
-  readonly outcome: Outcome;
+  readonly outcome: CallOutcome;
   readonly firstByteAtMs: number | null;
   /** An event that breaks the stream had passed before it was read. */
   readonly passedBroken: boolean;

@@ -8,6 +8,7 @@ import { type Admission, type AdmitRequest, continuing, type Hold, type Permissi
 import { earlierRefusal } from "../../core/account/idempotency.ts";
 import { ratesOf } from "../../core/account/limits.ts";
 import type { KeyDigest } from "../../core/ids.ts";
+import { type Outcome, type Refused, refused } from "../../core/outcome.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
 import { tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
@@ -23,12 +24,12 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   if (!found.ok) return found;
   const { caller } = found;
   const forbidden = forbid(caller, request.model);
-  if (forbidden) return { ok: false, refusal: forbidden };
+  if (forbidden) return refused(forbidden);
   const named = findOwned(books, request.owned, nowMs);
   if (!named.ok) return named;
   const { owned } = named;
   const other = owned.find((one) => one.model !== request.model);
-  if (other) return { ok: false, refusal: anotherModel(other) };
+  if (other) return refused(anotherModel(other));
   const known = books.holds.find(request.callId);
   if (known) return admitAgain(books, caller, known, owned, nowMs, times);
   const earlier = sentBefore(books, caller, request, nowMs);
@@ -51,9 +52,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   });
   if (!decision.ok) {
     const { refusal } = decision;
-    return refusal.kind === "rate_limit"
-      ? { ok: false, refusal, rates: ratesOf(levels, nowMs) }
-      : { ok: false, refusal };
+    return refusal.kind === "rate_limit" ? { ok: false, refusal, rates: ratesOf(levels, nowMs) } : refused(refusal);
   }
   const hold: NewHold = {
     callId: request.callId,
@@ -88,7 +87,7 @@ export function permit(
   const named = findReadable(books, found.caller, refs, nowMs);
   // What is refused reaches no upstream and is counted all the same: ids are not to be tried without end.
   const tooMany = reach && books.takeFree(found.caller, named.ok ? reach : "local", nowMs);
-  if (tooMany) return { ok: false, refusal: tooMany };
+  if (tooMany) return refused(tooMany);
   if (!named.ok) return named;
   const { key } = found.caller;
   return {
@@ -105,14 +104,14 @@ export function permit(
 /** What the answer calls an id of a kind. */
 const KIND_WORDS: Record<OwnedKind, "response" | "video job"> = { response: "response", video_job: "video job" };
 
-type Found = { ok: true; owned: readonly Owned[] } | { ok: false; refusal: Refusal };
+type Found = Outcome<{ owned: readonly Owned[] }>;
 
 /** Each id must be this account's; somebody else's and an unknown one are the same here: both are not in the table. */
 function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Found {
   const owned: Owned[] = [];
   for (const ref of refs) {
     const found = books.ownedIds.find(ref, nowMs);
-    if (!found) return { ok: false, refusal: { kind: "id_not_found", what: KIND_WORDS[ref.kind] } };
+    if (!found) return refused({ kind: "id_not_found", what: KIND_WORDS[ref.kind] });
     owned.push(found);
   }
   return { ok: true, owned };
@@ -124,7 +123,7 @@ function findReadable(books: Books, caller: LiveCaller, refs: readonly OwnedRef[
   if (!named.ok) return named;
   for (const { model } of named.owned) {
     const refusal = forbid(caller, model);
-    if (refusal) return { ok: false, refusal };
+    if (refusal) return refused(refusal);
   }
   return named;
 }
@@ -135,7 +134,7 @@ const anotherModel = ({ kind, model }: Owned): Refusal => ({
   param: "model",
 });
 
-type Authentication = { ok: true; caller: LiveCaller } | { ok: false; refusal: Refusal };
+type Authentication = Outcome<{ caller: LiveCaller }>;
 
 /** The live key, team and account behind a digest. */
 export function authenticate(books: Books, digest: KeyDigest, nowMs: number): Authentication {
@@ -171,7 +170,7 @@ export function sentBefore(
 ): (Admission & { ok: false }) | undefined {
   const earlier = idempotency && books.idempotency.find(key.id, idempotency, nowMs);
   if (!earlier) return undefined;
-  if (earlier === "other_body") return { ok: false, refusal: { kind: "idempotency", why: "other_body" } };
+  if (earlier === "other_body") return refused({ kind: "idempotency", why: "other_body" });
   return { ok: false, refusal: earlierRefusal(earlier), earlier };
 }
 
@@ -184,12 +183,12 @@ export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBe
   caller: LiveCaller,
   repeat: Repeat,
   nowMs: number,
-): Repeat | { ok: false; refusal: Refusal } {
+): Repeat | Refused {
   const { earlier } = repeat;
   if (earlier?.state === "running") return repeat;
   const readBack = earlier?.state === "completed" && earlier.created?.kind === "response";
   const refusal = books.takeFree(caller, readBack ? "upstream" : "local", nowMs);
-  return refusal ? { ok: false, refusal } : repeat;
+  return refusal ? refused(refusal) : repeat;
 }
 
 /** The same call asked for twice (its answer was lost): the hold it has. An ended one is not held again. */

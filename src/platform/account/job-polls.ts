@@ -6,6 +6,7 @@
  * a restart, or answered twice, changes nothing.
  */
 
+import { refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { showJob } from "../../core/video/job-document.ts";
 import {
@@ -73,7 +74,7 @@ export class JobPolls {
   /** The same for a tenant, who does not wait as long as a poll may take; what it comes to is taken up all the same. */
   viewSoon(job: Job): Promise<JobView> {
     const late = Promise.withResolvers<JobView>();
-    const timer = setTimeout(() => late.resolve({ ok: false, refusal: NO_NEWS }), VIEW_PATIENCE_MS);
+    const timer = setTimeout(() => late.resolve(refused(NO_NEWS)), VIEW_PATIENCE_MS);
     return Promise.race([this.view(job), late.promise]).finally(() => clearTimeout(timer));
   }
 
@@ -89,7 +90,7 @@ export class JobPolls {
   async #poll(job: Job): Promise<JobView> {
     const answer = await this.#ask(job);
     const concluded = this.#store.write((books, nowMs) => concludeJob(books, job.id, answer, nowMs));
-    if (!concluded) return { ok: false, refusal: NO_SUCH_JOB };
+    if (!concluded) return refused(NO_SUCH_JOB);
     report(concluded);
     return viewOf(concluded.job, answer);
   }
@@ -106,9 +107,9 @@ const isFresh = ({ sinceMs }: Pick<Shared, "sinceMs">, nowMs: number): boolean =
   sinceMs <= nowMs && nowMs - sinceMs < POLL_SHARED_MS;
 
 function viewOf(job: Job, answer: JobAnswer): JobView {
-  if (answer.kind === "unknown" && job.state !== "running") return { ok: false, refusal: NO_SUCH_JOB };
+  if (answer.kind === "unknown" && job.state !== "running") return refused(NO_SUCH_JOB);
   // A poll that came to nothing says nothing of the job: ask again.
-  if (answer.kind !== "news") return { ok: false, refusal: NO_NEWS };
+  if (answer.kind !== "news") return refused(NO_NEWS);
   const { tokens, chargedNanoUsd, unit } = job;
   const charged = job.state === "completed" && tokens !== null ? { tokens, chargedNanoUsd, unit } : null;
   return { ok: true, document: showJob(answer.news, job.id, charged), region: answer.region };

@@ -6,6 +6,7 @@
 
 import type { FreeReach } from "../../core/account/free-calls.ts";
 import type { KeyDigest } from "../../core/ids.ts";
+import { type Outcome, refused } from "../../core/outcome.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import {
@@ -49,14 +50,14 @@ export function findJob(
   id: string,
   reach: FreeReach,
   nowMs: number,
-): { ok: true; job: Job } | { ok: false; refusal: Refusal } {
+): Outcome<{ job: Job }> {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
   const job = books.jobs.find(id);
   const kept = job && job.submittedAtMs > nowMs - JOB_KEPT_MS;
   const barred = kept ? forbid(found.caller, job.model) : NO_SUCH_JOB;
   const refusal = books.takeFree(found.caller, barred ? "local" : reach, nowMs) ?? barred;
-  return job && !refusal ? { ok: true, job } : { ok: false, refusal: refusal ?? NO_SUCH_JOB };
+  return job && !refusal ? { ok: true, job } : refused(refusal ?? NO_SUCH_JOB);
 }
 
 export const NO_SUCH_JOB: Refusal = { kind: "id_not_found", what: "video job" };

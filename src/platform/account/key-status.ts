@@ -3,6 +3,7 @@
 import type { LevelStanding, StandingAnswer } from "../../core/account/key-status.ts";
 import type { Account } from "../../core/account/tenant.ts";
 import type { KeyDigest } from "../../core/ids.ts";
+import { refused } from "../../core/outcome.ts";
 import { authenticate } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books } from "./state.ts";
@@ -12,7 +13,7 @@ export function standing(books: Books, digest: KeyDigest, nowMs: number): Standi
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
   const refusal = books.takeFree(found.caller, "local", nowMs);
-  if (refusal) return { ok: false, refusal };
+  if (refusal) return refused(refusal);
   const { key, team } = found.caller;
   const freeLevels = books.freeLevels(found.caller, "upstream", nowMs);
   const budgets = books.budgets(found.caller, nowMs);

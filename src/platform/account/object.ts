@@ -57,6 +57,7 @@ import type {
   TooMany,
 } from "../../core/account/tenant.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
+import { refused } from "../../core/outcome.ts";
 import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
@@ -76,7 +77,7 @@ import { runAlarm } from "./shipping.ts";
 import { Store } from "./store.ts";
 import { settleUnknown } from "./unknown-ends.ts";
 
-const NEVER_OPENED = { ok: false, refusal: { kind: "bad_key", why: "unknown" } } as const;
+const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
 
 export class Account extends DurableObject<Env> implements AccountPort, AccountBooks {
   readonly #lives = livesOf(this.env);

@@ -5,6 +5,7 @@
 
 import { limitRefusal, ratesOf } from "../../core/account/limits.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
+import { refused } from "../../core/outcome.ts";
 import { tenantPrices } from "../../core/pricing/prices.ts";
 import { SUBMISSIONS, submissionRefusal } from "../../core/video/jobs.ts";
 import { authenticate, forbid, refuseRepeat, sentBefore } from "./admission.ts";
@@ -23,11 +24,11 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   if (!found.ok) return found;
   const { caller } = found;
   const forbidden = forbid(caller, inquiry.model);
-  if (forbidden) return { ok: false, refusal: forbidden };
+  if (forbidden) return refused(forbidden);
   const { row, model, unit, purpose } = inquiry;
   const fixed = tenantPrices(row, books.tenants.account().plan, model);
   if (unit !== null && !row.free && fixed.prices[unit] === undefined) {
-    return { ok: false, refusal: { kind: "model_not_priced", model } };
+    return refused({ kind: "model_not_priced", model });
   }
   const earlier = sentBefore(books, caller, inquiry, nowMs);
   const runs = earlier?.earlier?.state === "running";
@@ -45,7 +46,7 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
     if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
   }
   const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, LEAST[purpose]);
-  if (tooMany) return { ok: false, refusal: tooMany };
+  if (tooMany) return refused(tooMany);
   if (purpose === "quote") count(books, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
   return { ok: true, prices: fixed.prices, rates: ratesOf(books.levels(caller, nowMs), nowMs) };
 }

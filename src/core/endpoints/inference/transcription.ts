@@ -1,6 +1,7 @@
 /** Transcription (contract: POST /v1/audio/transcriptions), charged per second of the recording, by its true length. */
 import * as z from "zod";
 import { audioHeard, LONGEST_RECORDING_MS } from "../../meters/audio.ts";
+import { refused } from "../../outcome.ts";
 import { TRANSCRIPT_ANSWER } from "../answer-names.ts";
 import { type BodyRule, type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -31,7 +32,7 @@ const body: BodyRule<Transcription> = {
   parse(raw, rules) {
     const parsed = anyForm.parse(raw, rules);
     if (!parsed.ok || parsed.body.file.bytes.length <= MAX_FILE_BYTES) return parsed;
-    return { ok: false, refusal: { kind: "too_large", limitBytes: MAX_FILE_BYTES } };
+    return refused({ kind: "too_large", limitBytes: MAX_FILE_BYTES });
   },
 };
 
