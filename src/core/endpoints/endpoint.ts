@@ -88,7 +88,7 @@ export interface Endpoint {
   readonly method: "GET" | "POST";
   /** With `{name}` where the path has a parameter, `{name*}` where that may have slashes. */
   readonly path: string;
-  /** One line for the README and the OpenAPI document. */
+  /** One line for the OpenAPI document. */
   readonly summary: string;
   readonly body: { readonly kind: BodyKind; readonly maxBytes: number; readonly schema: z.ZodType | null };
   /** Kinds of models it serves. */

@@ -6,7 +6,7 @@ import { dearestOf, type ModelRow, type UnitPrices } from "../../../src/core/pri
 import { UNIT_NAMES } from "../../../src/core/pricing/usage.ts";
 import { FIXTURES, FRESH_BOUNDARY } from "../../support/fixtures.ts";
 
-const README = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
+const TENANT_API = readFileSync(new URL("../../../docs/tenant-api.md", import.meta.url), "utf8");
 const DEAR: UnitPrices = Object.fromEntries(UNIT_NAMES.map((unit) => [unit, 1_000_000_000]));
 const ROW: ModelRow = {
   model: "m",
@@ -33,8 +33,8 @@ describe.each(ENDPOINTS.map((endpoint) => [endpoint.id, endpoint] as const))("th
     expect(parsed).toMatchObject({ ok: true });
   });
 
-  it("stands in the README with its path", () => {
-    expect(README).toContain(`${endpoint.method} ${endpoint.path.replace("*}", "}")}`);
+  it("stands in docs/tenant-api.md with its path", () => {
+    expect(TENANT_API).toContain(`${endpoint.method} ${endpoint.path.replace("*}", "}")}`);
   });
 
   it.skipIf(["any", "none"].includes(endpoint.body.kind))(
