@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { unstable_readConfig as readConfig } from "wrangler";
 
-/** Gzipped, as Cloudflare counts it (docs of the design: section 11). */
+/** Gzipped, as Cloudflare counts it (docs/design.md, section 11). */
 const MAX_BUNDLE_BYTES = 150 * 1024;
 
 const root = join(import.meta.dirname, "..");

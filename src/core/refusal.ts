@@ -83,7 +83,7 @@ export interface HttpRefusal {
   readonly shouldRetry: boolean;
 }
 
-/** A wait longer than this is not worth an SDK's own repeat (design section 5). */
+/** A wait longer than this is not worth an SDK's own repeat (docs/design.md, section 5). */
 const LONGEST_USEFUL_WAIT_MS = 60_000;
 
 const BAD_KEY: Record<(Refusal & { kind: "bad_key" })["why"], string> = {
@@ -140,7 +140,7 @@ const server = (status: number, message: string, code: string, shouldRetry: bool
   shouldRetry,
 });
 
-/** The one table from refusals to HTTP (design section 7). */
+/** The one table from refusals to HTTP (docs/design.md, section 7). */
 const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kind: K }>) => HttpRefusal } = {
   no_key: () => invalid(401, "No API key was sent. Send it as `Authorization: Bearer <key>`.", null, "invalid_api_key"),
   bad_key: (refusal) => invalid(401, BAD_KEY[refusal.why], null, "invalid_api_key"),

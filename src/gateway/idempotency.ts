@@ -12,7 +12,7 @@ import { type Applicant, admit } from "./admit.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 const HEADER = "idempotency-key";
-/** How long a repeat waits for the call that runs, ms (design section 5). */
+/** How long a repeat waits for the call that runs, ms (docs/design.md, section 5). */
 export const LONGEST_WAIT_MS = 30_000;
 /** Between two looks at it, ms; half as much again each time. */
 const FIRST_PAUSE_MS = 100;

@@ -1,5 +1,6 @@
 /**
- * `Idempotency-Key`: a call that makes something is carried out once per key, however often it is sent (design section 5).
+ * `Idempotency-Key`: a call that makes something is carried out once per key, however often it is sent
+ * (docs/design.md, section 5).
  *
  * The account object remembers, per virtual key and for 24 h, an HMAC of the idempotency key and of the body, which call
  * carried it out, how that ended and the id that it made; never a body. A repeat waits while the first runs. What was made

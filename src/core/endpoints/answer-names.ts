@@ -1,6 +1,7 @@
 /**
- * What of an upstream's answer a tenant may see (design section 6): the names of the outermost members of a JSON answer,
- * and of its usage. Whatever else an upstream says there, of costs, of who served it, of whose account it was, stays here.
+ * What of an upstream's answer a tenant may see (docs/design.md, section 6): the names of the outermost members of a
+ * JSON answer, and of its usage. Whatever else an upstream says there, of costs, of who served it, of whose account
+ * it was, stays here.
  *
  * Wide enough for what SDKs and their users read; what stands inside `choices`, `output` or `data` passes as it is.
  */

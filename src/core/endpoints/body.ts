@@ -78,7 +78,7 @@ function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly stri
   };
 }
 
-/** JSON bodies up to this many bytes (design section 7). */
+/** JSON bodies up to this many bytes (docs/design.md, section 7). */
 export const MAX_JSON_BYTES = 20 * 1024 * 1024;
 export const MAX_FORM_BYTES = 26 * 1024 * 1024;
 

@@ -1,5 +1,5 @@
 /**
- * What a create answered, made again from what its id still says (design section 5, `Idempotency-Key`).
+ * What a create answered, made again from what its id still says (docs/design.md, section 5, `Idempotency-Key`).
  */
 import { asObject } from "../formats/json-fields.ts";
 import type { Owned } from "../owned.ts";

@@ -10,7 +10,7 @@ import { asObject } from "../formats/json-fields.ts";
 import type { Reading } from "../pricing/usage.ts";
 import type { AnswerReader, BytesReader, JsonReader, Meter } from "./meter.ts";
 
-/** The longest that a text can take (design section 4), ms. */
+/** The longest that a text can take (docs/design.md, section 4), ms. */
 const LEAD_MS = 5_000;
 const LONGEST_CHARACTER_MS = 400;
 /** What our own count takes for one character, ms: about 16 characters a second, as fast speech has them. */

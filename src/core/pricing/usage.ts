@@ -44,7 +44,7 @@ export const isCount = (value: unknown): value is number =>
 
 /**
  * What was read off one answer. `exact`: the upstream's own figures. `own_count`: they were missing, absurd or cut off,
- * so these are ours (design section 4, "Own count").
+ * so these are ours (docs/design.md, section 4, "Own count").
  */
 export interface Reading {
   readonly source: "exact" | "own_count";

@@ -5,7 +5,7 @@
 
 /** The mean of the first wait is half of this, ms. */
 const FIRST_MS = 200;
-/** A target that asks for more than this is not worth waiting for, ms (design section 5). */
+/** A target that asks for more than this is not worth waiting for, ms (docs/design.md, section 5). */
 export const LONGEST_WAIT_MS = 5_000;
 
 /**

@@ -1,6 +1,6 @@
 /**
  * Is this target well enough to be asked? One breaker per target, as Envoy's outlier detection has it, cut to what one
- * isolate can see (design section 5, "Health").
+ * isolate can see (docs/design.md, section 5, "Health").
  *
  * Closed: every call may ask. After `STRIKES` failures in a row it is ejected for `EJECTION_MS`; then it is due: exactly
  * one call, the probe, may ask, and what comes of it closes the breaker or ejects again. A 429 ejects at once, for as

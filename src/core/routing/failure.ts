@@ -1,6 +1,6 @@
 /**
- * What a failed try means (design section 5): was the call executed, may the next target be asked, does it speak against
- * the target, what is the caller told when none is left. One table, without I/O.
+ * What a failed try means (docs/design.md, section 5): was the call executed, may the next target be asked, does it
+ * speak against the target, what is the caller told when none is left. One table, without I/O.
  */
 
 import type { Refusal } from "../refusal.ts";

@@ -4,7 +4,7 @@
  *
  * Deposits are calls that were meant for the target. Withdrawals are the tries beyond those: repeats, failovers to a
  * target that failed lately, and every try at an ejected one, first tries too. Over any window that ends with a
- * withdrawal: withdrawals <= max(`LEAST`, `RATIO` x deposits) (invariant 13). Pure; the caller gives the time.
+ * withdrawal: withdrawals <= max(`LEAST`, `RATIO` x deposits) (docs/invariants.md, 13). Pure; the caller gives the time.
  */
 import { TrailingCount } from "../account/limits.ts";
 

@@ -129,8 +129,8 @@ export interface Serves {
 }
 
 /**
- * Resolves a called name in the design's order: the account's own alias, an alias, `<name>:<integer>` (always an
- * instance), a model row with an upstream.
+ * Resolves a called name in the order of docs/design.md, section 2: the account's own alias, an alias,
+ * `<name>:<integer>` (always an instance), a model row with an upstream.
  */
 export function resolveModel(
   routing: RoutingSnapshot,

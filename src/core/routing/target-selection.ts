@@ -1,6 +1,6 @@
 /**
  * Whom does one call ask, and whom next? The policy over breakers (is the target well), budgets (may it be asked again)
- * and backoff (when); `failure.ts` says whether a failure allows a next try at all (design section 5).
+ * and backoff (when); `failure.ts` says whether a failure allows a next try at all (docs/design.md, section 5).
  *
  * First: the healthy targets in their order, a due one by a single probe; the first try at one of them is free. All
  * ejected: the one that is due soonest, within its budget. Then: failing over to a healthy target that has not failed

@@ -1,7 +1,7 @@
 /**
- * Room for large bodies (design section 7): an isolate has little memory, and a body is held from its first byte until
- * its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one of an account; others
- * wait their turn, up to `LONGEST_WAIT_MS`.
+ * Room for large bodies (docs/design.md, section 7): an isolate has little memory, and a body is held from its first
+ * byte until its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one of an
+ * account; others wait their turn, up to `LONGEST_WAIT_MS`.
  *
  * Room is for bodies that come. One that has been coming for `PATIENCE_MS`, more slowly than `FAIR_BYTES_PER_S`, gives way
  * to one that waits, the slowest first: otherwise two accounts that drip their 20 MB would close the isolate to all large

@@ -166,7 +166,7 @@ describe("each documented status, with its shape", () => {
   });
 });
 
-/** Design section 4; each with a value that asks for something. */
+/** docs/design.md, section 4; each with a value that asks for something. */
 const REFUSED: Record<string, unknown> = {
   best_of: 2,
   web_search_options: {},

@@ -12,7 +12,7 @@ import { OTHER_DATA } from "../inspection/callers-data.ts";
 import { OTHER_INPUT } from "../inspection/refused.ts";
 import { isString, list } from "../list.ts";
 
-/** Tokens between a query and a document (design section 4). */
+/** Tokens between a query and a document (docs/design.md, section 4). */
 const PAIR_OVERHEAD_TOKENS = 8;
 /** What own count takes for them. */
 const OWN_PAIR_TOKENS = 4;

@@ -1,6 +1,7 @@
 /**
- * URLs that an engine would fetch (design section 6): told by the field's name, because text is not searched. Only the
- * form of an address is judged; a public name that resolves to a private address is the engine's network's to stop.
+ * URLs that an engine would fetch (docs/design.md, section 6): told by the field's name, because text is not
+ * searched. Only the form of an address is judged; a public name that resolves to a private address is the engine's
+ * network's to stop.
  */
 import { urlFault } from "../../formats/public-url.ts";
 

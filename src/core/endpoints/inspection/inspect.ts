@@ -1,7 +1,7 @@
 /**
- * One walk over a body, for names and URLs (design sections 4, 6, 7). Refused are: listed fields, unless the endpoint
- * documents them where they stand; names that are no known or listed one, but that an engine may read as one (`fold.ts`);
- * objects stored at the upstream; URLs that point inside. The caller's own data is passed over.
+ * One walk over a body, for names and URLs (docs/design.md, sections 4, 6 and 7). Refused are: listed fields, unless
+ * the endpoint documents them where they stand; names that are no known or listed one, but that an engine may read as
+ * one (`fold.ts`); objects stored at the upstream; URLs that point inside. The caller's own data is passed over.
  *
  * Linear in the body, whatever its names are: a path is only written for what is refused.
  */

@@ -1,7 +1,8 @@
 /**
- * The one list of fields that are refused wherever the upstream may read them as parameters (design section 4): they would
- * multiply usage beyond the hold, change the model, the host or the price, defer the answer, or reach what is stored at
- * the upstream, where the operator's account is shared by all tenants. Everything else passes unchanged.
+ * The one list of fields that are refused wherever the upstream may read them as parameters (docs/design.md, section
+ * 4): they would multiply usage beyond the hold, change the model, the host or the price, defer the answer, or reach
+ * what is stored at the upstream, where the operator's account is shared by all tenants. Everything else passes
+ * unchanged.
  *
  * The names are those of the OpenAI API and of engines and routers behind it: vLLM, SGLang, TGI, llama.cpp, Ollama,
  * LiteLLM, OpenRouter, and services with prices for searches.
