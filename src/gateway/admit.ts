@@ -4,33 +4,15 @@
  */
 
 import type { Admission, AdmitRequest } from "../core/account/hold.ts";
-import type { IdempotencyRef } from "../core/account/idempotency.ts";
-import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { CallId } from "../core/ids.ts";
-import type { Measured } from "../core/meters/meter.ts";
-import { utf8Bytes } from "../core/meters/tokens.ts";
-import type { Route } from "../core/routing/routes.ts";
 import { ask, isOverloaded } from "./ask.ts";
-import type { Caller, Ports } from "./ports.ts";
+import type { RoutedCall } from "./call.ts";
+import type { Ports } from "./ports.ts";
 import { tell } from "./settle.ts";
 
-/** What is known of a call when it asks for admission. */
-export interface Applicant {
-  readonly call: Call;
-  readonly endpoint: Endpoint;
-  readonly caller: Caller;
-  readonly route: Route;
-  readonly measured: Measured;
-  readonly callId: CallId;
-  readonly startedAtMs: number;
-  /** Set where the call is to be carried out once, however often it is sent. */
-  readonly idempotency?: IdempotencyRef | undefined;
-}
-
 /** An object that cannot be asked lets no money through. */
-export async function admit(applicant: Applicant, ports: Ports): Promise<Admission> {
-  const { caller, callId } = applicant;
-  const request = requestOf(applicant);
+export async function admit(routed: RoutedCall, ports: Ports): Promise<Admission> {
+  const { caller, callId } = routed;
+  const request = requestOf(routed);
   let asked: Promise<Admission> | undefined;
   try {
     return await ask(ports, caller.number, (account) => {
@@ -39,7 +21,7 @@ export async function admit(applicant: Applicant, ports: Ports): Promise<Admissi
     });
   } catch (error) {
     ports.log({ event: "admission_failed", call: callId, error: String(error) });
-    if (asked && !isOverloaded(error)) ports.waitUntil(giveBack(applicant, asked, ports));
+    if (asked && !isOverloaded(error)) ports.waitUntil(giveBack(routed, asked, ports));
     return { ok: false, refusal: { kind: "admission_unavailable" } };
   }
 }
@@ -51,7 +33,7 @@ const LATE_ANSWER_MS = 20_000;
  * The hold may have been granted all the same: it is released, which does nothing where there is none. Not before its
  * request was answered, or it might come after.
  */
-async function giveBack({ caller, callId, startedAtMs }: Applicant, asked: Promise<Admission>, ports: Ports) {
+async function giveBack({ caller, callId, startedAtMs }: RoutedCall, asked: Promise<Admission>, ports: Ports) {
   const sinceMs = ports.now();
   const late = new Promise<undefined>((resolve) => setTimeout(resolve, LATE_ANSWER_MS));
   const admission = await Promise.race([asked.catch(() => undefined), late]);
@@ -61,14 +43,8 @@ async function giveBack({ caller, callId, startedAtMs }: Applicant, asked: Promi
   await tell(caller.number, { kind: "release", said: { callId, ...released, latencyMs } }, sinceMs, ports);
 }
 
-/** A model's name is sent as the target has it: the longest one counts. */
-export function measure(call: Call, route: Route, known: Omit<Measured, "sentBytes">): Measured {
-  const modelBytes = Math.max(...route.targets.map((target) => utf8Bytes(target.model)));
-  return { sentBytes: call.payload.countedBytes + modelBytes, ...known };
-}
-
-function requestOf(applicant: Applicant): AdmitRequest {
-  const { call, endpoint, caller, route, measured, callId, startedAtMs, idempotency } = applicant;
+function requestOf(routed: RoutedCall): AdmitRequest {
+  const { call, endpoint, caller, route, measured, callId, startedAtMs, idempotency } = routed;
   return {
     callId,
     keyDigest: caller.digest,

@@ -10,21 +10,17 @@
 import { toHex } from "../core/account/api-key.ts";
 import type { ServedBy } from "../core/account/hold.ts";
 import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
-import type { CallId } from "../core/ids.ts";
 import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { Failure } from "../core/routing/failure.ts";
 import type { Route, RoutingSnapshot, Target } from "../core/routing/routes.ts";
+import type { ParsedCall } from "./call.ts";
 import { type PassingDocument, readDocument } from "./http/read-document.ts";
 import { upstreamWords } from "./http/upstream-errors.ts";
-import type { Caller, Patience, Ports, UpstreamAnswer } from "./ports.ts";
+import type { Patience, Ports, UpstreamAnswer } from "./ports.ts";
 
-/** What one client call has become by the time it is forwarded. */
-export interface Forwardable {
-  readonly callId: CallId;
-  readonly call: Call;
-  readonly endpoint: Endpoint;
-  readonly caller: Caller;
+/** How a call goes upstream, and who reads what comes back. */
+export interface Sending {
   readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath">;
   readonly routing: RoutingSnapshot;
   /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
@@ -58,15 +54,17 @@ export type Attempt =
 
 /** `careful`: see `UpstreamRequest`. */
 export async function attempt(
-  admitted: Forwardable,
+  parsed: ParsedCall,
+  sending: Sending,
   target: Target,
   careful: boolean,
   pseudonyms: Readonly<Record<string, string>>,
   signal: AbortSignal,
   ports: Ports,
 ): Promise<Attempt> {
-  const { call, endpoint, callId, outputCap, route, routing } = admitted;
-  const reader = admitted.reader();
+  const { call, endpoint, callId } = parsed;
+  const { outputCap, route, routing } = sending;
+  const reader = sending.reader();
   const patience = patienceOf(call, endpoint, reader);
   const answer = await ports.upstreams.send(
     target,
@@ -105,7 +103,7 @@ export async function attempt(
     const passing = { ownInstance: route.ownInstance, errors: endpoint.errors, retryAfterMs };
     return failed(failure, await upstreamWords(answer, passing, scrub, signal, ports));
   }
-  const opened = await open(admitted, answer, reader, patience, signal, ports);
+  const opened = await open(parsed, sending, answer, reader, patience, signal, ports);
   if ("failure" in opened) return failed(opened.failure);
   return {
     ok: true,
@@ -126,7 +124,8 @@ function patienceOf(call: Call, endpoint: Endpoint, reader: AnswerReader): Patie
 
 /** An answer of status 200, as far as it must be known before the client may be told. */
 async function open(
-  { caller, endpoint, wholeAnswer }: Forwardable,
+  { caller, endpoint }: ParsedCall,
+  { wholeAnswer }: Sending,
   answer: Answered,
   reader: AnswerReader,
   patience: Patience,
@@ -175,7 +174,7 @@ function retryAfter(headers: Headers): number | null {
 }
 
 /** Tenants' users go upstream as HMACs: the service can tell them apart and nothing more. */
-export async function pseudonymise({ call, caller }: Forwardable, ports: Ports): Promise<Record<string, string>> {
+export async function pseudonymise({ call, caller }: ParsedCall, ports: Ports): Promise<Record<string, string>> {
   const entries = Object.entries(call.pseudonyms).map(async ([field, value]) => {
     const hmac = await ports.secrets.hmac(`${caller.account} ${value}`);
     return [field, toHex(hmac)] as const;

@@ -1,11 +1,9 @@
 /** One line of the operator's log for each call: who, what, where, how it ended. Ids and numbers only. */
 
 import type { ServedBy } from "../core/account/hold.ts";
-import type { Endpoint } from "../core/endpoints/endpoint.ts";
-import type { CallId } from "../core/ids.ts";
 import { type Refusal, toHttp } from "../core/refusal.ts";
-import type { Caller, Ports } from "./ports.ts";
-import type { AdmittedCall } from "./serve.ts";
+import type { AdmittedCall, IdentifiedCall, ReceivedCall } from "./call.ts";
+import type { Ports } from "./ports.ts";
 
 /** How an admitted call ended. */
 export interface Ended {
@@ -35,19 +33,14 @@ export function logEnded({ callId, caller, endpoint, route }: AdmittedCall, ende
 }
 
 /** A call that was refused before anything was held. What it asked for is not said: it may be anything. */
-export function logRefused(
-  endpoint: Endpoint,
-  callId: CallId,
-  caller: Caller | null,
-  refusal: Refusal,
-  ports: Ports,
-): void {
+export function logRefused(refused: ReceivedCall | IdentifiedCall, refusal: Refusal, ports: Ports): void {
+  const caller = "caller" in refused ? refused.caller : null;
   ports.log({
     event: "call_refused",
-    call: callId,
+    call: refused.callId,
     account: caller?.account ?? null,
     key: caller?.keyId ?? null,
-    endpoint: endpoint.id,
+    endpoint: refused.endpoint.id,
     status: toHttp(refusal).status,
     reason: refusal.kind,
   });

@@ -11,7 +11,8 @@ import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/routing/failure.ts";
 import { Search, type Step } from "../core/routing/target-selection.ts";
-import { type Attempt, attempt, type Forwardable, pseudonymise, type Served } from "./attempt.ts";
+import { type Attempt, attempt, pseudonymise, type Sending, type Served } from "./attempt.ts";
+import type { ParsedCall } from "./call.ts";
 import type { Ports } from "./ports.ts";
 
 /**
@@ -43,9 +44,10 @@ interface Progress {
   last: Extract<Attempt, { ok: false }> | null;
 }
 
-export async function forward(admitted: Forwardable, client: Waiting, ports: Ports): Promise<Forwarded> {
-  const { endpoint, route } = admitted;
-  const pseudonyms = await pseudonymise(admitted, ports);
+export async function forward(parsed: ParsedCall, sending: Sending, client: Waiting, ports: Ports): Promise<Forwarded> {
+  const { endpoint } = parsed;
+  const { route } = sending;
+  const pseudonyms = await pseudonymise(parsed, ports);
   const search = new Search(route.targets, ports.upstreams.health, () => ports.random(), ports.now());
   const progress: Progress = { lostTries: 0, retryAfterMs: null, last: null };
   let step = search.first(ports.now());
@@ -60,7 +62,8 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
       return { kind: "left", lostTries: progress.lostTries, servedBy: progress.last?.servedBy ?? null };
     }
     const tried = await attempt(
-      admitted,
+      parsed,
+      sending,
       step.target,
       isCareful(step, endpoint.retry),
       pseudonyms,
@@ -88,7 +91,7 @@ export async function forward(admitted: Forwardable, client: Waiting, ports: Por
     }
     search.failed(failure, verdict, ports.now());
     if (verdict.executed === "unknown") progress.lostTries += 1;
-    report(admitted, tried, verdict.operators && !tried.refusal, ports);
+    report(parsed, tried, verdict.operators && !tried.refusal, ports);
     if (tried.refusal && !isPassedOver(tried.refusal))
       return { kind: "refused", refusal: tried.refusal, lostTries: progress.lostTries, servedBy };
     progress.last = tried;
@@ -141,11 +144,16 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
   clearTimeout(timer);
 }
 
-function report(admitted: Forwardable, tried: Extract<Attempt, { ok: false }>, operators: boolean, ports: Ports): void {
+function report(
+  { callId }: ParsedCall,
+  tried: Extract<Attempt, { ok: false }>,
+  operators: boolean,
+  ports: Ports,
+): void {
   const { failure, servedBy } = tried;
   ports.log({
     event: operators ? "upstream_refuses_operator" : "upstream_failed",
-    call: admitted.callId,
+    call: callId,
     upstream: servedBy.upstream,
     model: servedBy.model,
     failure: failure.kind,

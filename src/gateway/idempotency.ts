@@ -5,11 +5,13 @@
 
 import { toHex } from "../core/account/api-key.ts";
 import type { Admission } from "../core/account/hold.ts";
-import { type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
-import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import { type EarlierCall, type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
+import { earlierTokens } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { type Applicant, admit } from "./admit.ts";
-import type { Caller, Ports } from "./ports.ts";
+import { pinnedTo } from "../core/routing/routes.ts";
+import { admit } from "./admit.ts";
+import type { AdmittedCall, ParsedCall, RoutedCall, Step } from "./call.ts";
+import type { Ports } from "./ports.ts";
 
 const HEADER = "idempotency-key";
 /** How long a repeat waits for the call that runs, ms (docs/design.md, section 5). */
@@ -18,19 +20,15 @@ export const LONGEST_WAIT_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
 
-export type Identified = { ok: true; idempotency: IdempotencyRef | undefined } | { ok: false; refusal: Refusal };
+type Found = { ok: true; idempotency: IdempotencyRef | undefined } | { ok: false; refusal: Refusal };
 
 /** Counts an SDK's own repeats of a request. */
 const REPEATS_HEADER = "x-stainless-retry-count";
 
 /** Undefined without a key, and where a repeat makes nothing. A submission's own body stands for a key that is not sent. */
-export async function identify(
-  headers: Headers,
-  endpoint: Endpoint,
-  call: Call,
-  caller: Caller,
-  ports: Ports,
-): Promise<Identified> {
+export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<Found> {
+  const { endpoint, call, caller } = parsed;
+  const { headers } = parsed.request;
   const key = headers.get(HEADER);
   const isSubmission = endpoint.manner === "job";
   if ((key === null && !isSubmission) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
@@ -49,13 +47,26 @@ export async function identify(
   return { ok: true, idempotency: { keyHmac: await hmac(`idempotency-key ${caller.account} ${key}`), bodyHmac } };
 }
 
+/** `earlier`: the call was carried out before; its answer is to be made again. */
+export type AdmittedOnce =
+  | Extract<Step<AdmittedCall>, { ok: true }>
+  | (Extract<Step<AdmittedCall>, { ok: false }> & { readonly earlier?: EarlierCall });
+
 /** Gives up when the client leaves, and after `LONGEST_WAIT_MS`: then the refusal says that the first one runs. */
-export async function admitOnce(applicant: Applicant, client: AbortSignal, ports: Ports): Promise<Admission> {
+export async function admitOnce(routed: RoutedCall, ports: Ports): Promise<AdmittedOnce> {
+  const client = routed.request.signal;
   const sinceMs = ports.now();
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
-    const admission = await admit(applicant, ports);
-    if (admission.ok || admission.earlier?.state !== "running" || client.aborted) return admission;
+    const admission = await admit(routed, ports);
+    if (admission.ok) return { ok: true, call: admittedBy(admission, routed) };
+    if (admission.earlier?.state !== "running" || client.aborted) return admission;
     if (ports.now() - sinceMs >= LONGEST_WAIT_MS) return admission;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
+}
+
+/** What continues a conversation goes to the target where that lives, and to no other. */
+function admittedBy({ hold, rates, owned }: Admission & { ok: true }, routed: RoutedCall): AdmittedCall {
+  const targets = owned[0] ? pinnedTo(owned[0]) : routed.route.targets;
+  return { ...routed, route: { ...routed.route, targets }, hold, rates, earlierTokens: earlierTokens(owned) };
 }

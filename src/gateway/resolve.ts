@@ -1,10 +1,14 @@
 /**
- * From the model's name to targets and the price that holds for this call.
+ * From a parsed call to a routed one: its targets, the price that holds for it, the length of its recording, what tells it
+ * from its repeats.
  *
  * The routing snapshot answers; a name it lacks is looked up in the operator's books before a refusal is given, so that
- * what was just made works at once.
+ * what was just made works at once. None of this knows whether the key is still live, so a refusal of this step is told
+ * only after the account object has said that it is.
  */
-import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Call } from "../core/endpoints/endpoint.ts";
+import type { Measured } from "../core/meters/meter.ts";
+import { utf8Bytes } from "../core/meters/tokens.ts";
 import type { Refusal } from "../core/refusal.ts";
 import {
   type Resolution,
@@ -13,11 +17,27 @@ import {
   resolveCustomInstance,
   resolveModel,
 } from "../core/routing/routes.ts";
-import type { Caller, Ports } from "./ports.ts";
+import type { ParsedCall, RoutedCall, Step } from "./call.ts";
+import { idempotencyOf } from "./idempotency.ts";
+import { measureRecording } from "./measure-recording.ts";
+import type { Ports } from "./ports.ts";
 
-export type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
+export async function route(parsed: ParsedCall, ports: Ports): Promise<Step<RoutedCall>> {
+  const { call } = parsed;
+  const heard = measureRecording(call);
+  if (!heard.ok) return heard;
+  const resolved = await resolve(parsed, ports);
+  if (!resolved.ok) return resolved;
+  const found = await idempotencyOf(parsed, ports);
+  if (!found.ok) return found;
+  const { route, routing } = resolved;
+  const measured = measure(call, route, heard.recordingMs);
+  return { ok: true, call: { ...parsed, route, routing, measured, idempotency: found.idempotency } };
+}
 
-export async function resolve(call: Call, caller: Caller, endpoint: Endpoint, ports: Ports): Promise<Resolved> {
+type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
+
+async function resolve({ call, caller, endpoint }: ParsedCall, ports: Ports): Promise<Resolved> {
   const over = (routing: RoutingSnapshot): Resolution =>
     call.instance
       ? resolveCustomInstance(routing, caller.account, call.instance, ports.now())
@@ -36,4 +56,10 @@ export async function resolve(call: Call, caller: Caller, endpoint: Endpoint, po
     ports.log({ event: "routing_failed", error: String(error) });
     return { ok: false, refusal: { kind: "admission_unavailable" } };
   }
+}
+
+/** A model's name is sent as the target has it: the longest one counts. */
+function measure(call: Call, route: Route, recordingMs: number | null): Measured {
+  const modelBytes = Math.max(...route.targets.map((target) => utf8Bytes(target.model)));
+  return { sentBytes: call.payload.countedBytes + modelBytes, recordingMs };
 }

@@ -1,33 +1,32 @@
 /**
  * One call, top to bottom:
  *
- *     authenticate -> prepare (parse, resolve) -> admit -> forward -> relay -> settle
+ *     authenticate -> parse -> route -> admit -> forward -> relay -> settle
  *
  * The only place where a hold is ended. Each step answers a value or a refusal; a refusal becomes a response at once.
  */
 
-import type { Hold, Rates } from "../core/account/hold.ts";
+import type { Rates } from "../core/account/hold.ts";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
-import { earlierTokens } from "../core/owned.ts";
 import { type Refusal, toHttp } from "../core/refusal.ts";
-import { pinnedTo, type RoutingSnapshot } from "../core/routing/routes.ts";
 import { mayPassUnread, usageWasRead } from "../core/routing/target-health.ts";
-import { type Applicant, measure } from "./admit.ts";
 import { authenticate } from "./authenticate.ts";
+import type { AdmittedCall, IdentifiedCall, ParsedCall, ReceivedCall } from "./call.ts";
 import { logRefused } from "./call-log.ts";
 import { serveFree } from "./flows/free-call.ts";
 import { replay } from "./flows/replay.ts";
-import { isQuestion, serveVideo } from "./flows/video-queries.ts";
+import { isQuestion, servePoll, serveVideo } from "./flows/video-queries.ts";
 import { estimate } from "./flows/video-quote.ts";
 import { submitted } from "./flows/video-submit.ts";
 import { type Forwarded, forward } from "./forward.ts";
+import { parse } from "./http/parse.ts";
 import { callHeaders, refuse } from "./http/responses.ts";
 import { BodyPlace } from "./http/upload-slot.ts";
 import { admitOnce } from "./idempotency.ts";
-import { own } from "./own.ts";
+import { recordOwnership } from "./own.ts";
 import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
-import { prepare } from "./prepare.ts";
+import { route } from "./resolve.ts";
 import { failureOf, operatorsCost, release, settle } from "./settle.ts";
 import { Lifetime } from "./stream/call-lifetime.ts";
 import { BytesPassage, EventPassage, type Passage } from "./stream/client-stream.ts";
@@ -45,71 +44,56 @@ export async function serve(
 ): Promise<Response> {
   const place = new BodyPlace(request.signal, ports);
   try {
-    return await serveHeld(request, endpoint, params, place, ports);
+    const callId = ports.newCallId();
+    return await serveReceived({ callId, startedAtMs: ports.now(), endpoint, params, request, place }, ports);
   } finally {
     place.leave();
   }
 }
 
-/** `place`: where its body is held, until this has answered or as long as it says. */
-async function serveHeld(
-  request: Request,
-  endpoint: Endpoint,
-  params: Readonly<Record<string, string>>,
-  place: BodyPlace,
-  ports: Ports,
-): Promise<Response> {
-  const callId = ports.newCallId();
-  const startedAtMs = ports.now();
-
+async function serveReceived(received: ReceivedCall, ports: Ports): Promise<Response> {
+  const { endpoint, request, place } = received;
   const authentication = await authenticate(request.headers, ports);
-  const no = (refusal: Refusal, rates?: Rates) => {
-    logRefused(endpoint, callId, authentication.ok ? authentication.caller : null, refusal, ports);
-    // Nothing that the caller could have done otherwise.
-    if (toHttp(refusal).status >= 500) place.paid();
-    return refuse(refusal, callId, endpoint.errors, rates);
-  };
-  if (!authentication.ok) return no(authentication.refusal);
-  const { caller } = authentication;
-
-  const prepared = await prepare(request, endpoint, params, caller, place, ports);
+  if (!authentication.ok) return refuseCall(received, authentication.refusal, ports);
+  const identified: IdentifiedCall = { ...received, caller: authentication.caller };
+  const no = (refusal: Refusal, rates?: Rates) => refuseCall(identified, refusal, ports, rates);
   // Authority first: only the object knows whether the key is live, and a dead one is told nothing else.
-  if (!prepared.ok) return no(await refusalTo(caller, prepared.refusal, ports));
-  const { call, routed } = prepared;
-  if (isQuestion(endpoint.manner)) {
-    return serveVideo({ call, endpoint, caller, callId, startedAtMs, routed }, request.signal, no, ports);
+  const noUnlessDead = async (refusal: Refusal) => no(await refusalTo(identified.caller, refusal, ports));
+
+  const parsed = await parse(identified, ports);
+  if (!parsed.ok) return noUnlessDead(parsed.refusal);
+  if (namesNoModel(parsed.call)) {
+    return isQuestion(endpoint.manner) ? servePoll(parsed.call, no, ports) : serveFree(parsed.call, ports);
   }
-  if (!routed) return serveFree({ call, endpoint, caller, callId }, request.signal, ports);
-  const { route, routing, recordingMs, idempotency } = routed;
+  const routed = await route(parsed.call, ports);
+  if (!routed.ok) return noUnlessDead(routed.refusal);
+  if (isQuestion(endpoint.manner)) return serveVideo(routed.call, no, ports);
 
-  const asking = { call, endpoint, caller, callId, startedAtMs, route, routing, idempotency };
-  const estimated = await estimate(asking, request.signal, ports);
-  if (!estimated.ok && estimated.earlier) return replay(asking, estimated.earlier, routing, request.signal, ports);
-  if (!estimated.ok) return no(estimated.refusal, estimated.rates);
-
-  const measured = measure(call, route, { recordingMs, estimate: estimated.estimate });
-  const applicant = { ...asking, measured };
-  const admission = await admitOnce(applicant, request.signal, ports);
-  if (!admission.ok && admission.earlier) return replay(applicant, admission.earlier, routing, request.signal, ports);
-  if (!admission.ok) return no(admission.refusal, admission.rates);
-  const { hold, rates, owned } = admission;
+  const quoted = await estimate(routed.call, ports);
+  if (!quoted.ok && quoted.earlier) return replay(routed.call, quoted.earlier, ports);
+  if (!quoted.ok) return no(quoted.refusal, quoted.rates);
+  const admitted = await admitOnce(quoted.call, ports);
+  if (!admitted.ok && admitted.earlier) return replay(routed.call, admitted.earlier, ports);
+  if (!admitted.ok) return no(admitted.refusal, admitted.rates);
   place.paid();
 
-  const targets = owned[0] ? pinnedTo(owned[0]) : route.targets;
-  const admitted = { ...applicant, route: { ...route, targets }, routing, hold, earlierTokens: earlierTokens(owned) };
-  const work = run(admitted, rates, request.signal, ports);
+  const work = run(admitted.call, ports);
   // Before the upstream is called: without it a client that leaves early tears down catch and finally too.
   ports.waitUntil(work.ended);
   place.keepUntil(work.ended);
   return work.response;
 }
 
-/** A call that holds what it may cost. */
-export interface AdmittedCall extends Applicant {
-  readonly routing: RoutingSnapshot;
-  readonly hold: Hold;
-  /** Tokens recorded for the conversation that it continues. */
-  readonly earlierTokens: number;
+/** It names an id of the account's own, whose home the object knows. */
+const namesNoModel = ({ endpoint, call }: ParsedCall): boolean =>
+  endpoint.free && call.model === null && call.instance === null;
+
+/** Tells a caller why its call goes no further. */
+function refuseCall(refused: ReceivedCall, refusal: Refusal, ports: Ports, rates?: Rates): Response {
+  logRefused(refused, refusal, ports);
+  // Nothing that the caller could have done otherwise.
+  if (toHttp(refusal).status >= 500) refused.place.paid();
+  return refuse(refusal, refused.callId, refused.endpoint.errors, rates);
 }
 
 interface Work {
@@ -119,16 +103,17 @@ interface Work {
 }
 
 /** Forwards an admitted call and relays its answer; ends in settle or release, exactly once. */
-function run(admitted: AdmittedCall, rates: Rates, client: AbortSignal, ports: Ports): Work {
-  const { hold, endpoint, caller, call, route, measured, earlierTokens } = admitted;
+function run(admitted: AdmittedCall, ports: Ports): Work {
+  const { hold, rates, endpoint, caller, call, route, measured, earlierTokens } = admitted;
   const response = Promise.withResolvers<Response>();
   const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured, earlierTokens });
   const work = async () => {
-    const lifetime = new Lifetime(hold.onDisconnect, call.streams, client, ports);
+    const lifetime = new Lifetime(hold.onDisconnect, call.streams, admitted.request.signal, ports);
     lifetime.keep(hold, () => ports.account(caller.number));
     try {
-      const forwarded = await forward({ ...admitted, outputCap: hold.outputCap, reader }, lifetime, ports);
-      await end(admitted, forwarded, rates, lifetime, response.resolve, ports);
+      const sending = { route, routing: admitted.routing, outputCap: hold.outputCap, reader };
+      const forwarded = await forward(admitted, sending, lifetime, ports);
+      await end(admitted, forwarded, lifetime, response.resolve, ports);
     } catch (error) {
       // A defect of ours: whatever it was, the hold is ended and the client is told.
       ports.log({ event: "call_crashed", call: hold.callId, error: String(error) });
@@ -150,12 +135,11 @@ type Respond = (response: Response) => void;
 async function end(
   admitted: AdmittedCall,
   forwarded: Forwarded,
-  rates: Rates,
   lifetime: Lifetime,
   respond: Respond,
   ports: Ports,
 ): Promise<void> {
-  const { callId, endpoint } = admitted;
+  const { callId, endpoint, rates } = admitted;
   if (forwarded.kind === "served") {
     const headers = callHeaders(callId, forwarded.served.servedBy.region, rates);
     return deliver(admitted, forwarded, headers, lifetime, respond, ports);
@@ -199,7 +183,7 @@ async function deliver(
   ports: Ports,
 ): Promise<void> {
   const { servedBy, reader, status } = served;
-  const record = (id: string) => own(admitted, id, servedBy, ports);
+  const record = (id: string) => recordOwnership(admitted, id, servedBy, ports);
   if (served.contentType) headers.set("content-type", served.contentType);
   for (const [name, value] of served.headers) headers.set(name, value);
   if (served.kind === "document" && admitted.endpoint.manner === "job") {

@@ -14,9 +14,9 @@ import type { Refusal } from "../core/refusal.ts";
 import { toHttp } from "../core/refusal.ts";
 import { rowOf } from "../core/routing/routes.ts";
 import { isOverloaded } from "./ask.ts";
+import type { AdmittedCall } from "./call.ts";
 import { logEnded } from "./call-log.ts";
 import type { AccountPort, Ports } from "./ports.ts";
-import type { AdmittedCall } from "./serve.ts";
 import { settledWithin, sleep } from "./wait.ts";
 
 export interface Ending {

@@ -2,14 +2,13 @@
  * A call that costs nothing: no hold, no usage. The account object still says whether the key is live and whether the
  * ids named are the account's; the call goes to the target where they live, and to no other.
  */
-import type { Call, Endpoint } from "../../core/endpoints/endpoint.ts";
-import type { CallId } from "../../core/ids.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { pinnedTo } from "../../core/routing/routes.ts";
+import type { ParsedCall } from "../call.ts";
 import { forward, type Waiting } from "../forward.ts";
 import { callHeaders, refuse } from "../http/responses.ts";
 import { permit } from "../permit.ts";
-import type { Caller, Ports } from "../ports.ts";
+import type { Ports } from "../ports.ts";
 import { passFree } from "../stream/pass-document.ts";
 
 /** Nothing is read on for a client that left. */
@@ -20,15 +19,9 @@ const waitingFor = (signal: AbortSignal): Waiting => ({
   },
 });
 
-export interface FreeCall {
-  readonly call: Call;
-  readonly endpoint: Endpoint;
-  readonly caller: Caller;
-  readonly callId: CallId;
-}
-
-export async function serveFree(free: FreeCall, client: AbortSignal, ports: Ports): Promise<Response> {
-  const { call, endpoint, caller, callId } = free;
+export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Response> {
+  const { call, endpoint, caller, callId } = parsed;
+  const client = parsed.request.signal;
   const no = (refusal: Refusal) => refuse(refusal, callId, endpoint.errors);
   const permission = await permit(caller, call.owned, ports, "upstream");
   if (!permission.ok) return no(permission.refusal);
@@ -38,8 +31,8 @@ export async function serveFree(free: FreeCall, client: AbortSignal, ports: Port
   if (!routing) return no({ kind: "admission_unavailable" });
 
   const forwarded = await forward(
+    parsed,
     {
-      ...free,
       route: { targets: pinnedTo(home), retryOn: [], ownInstance: false },
       routing,
       outputCap: undefined,

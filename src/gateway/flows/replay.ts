@@ -9,16 +9,13 @@ import { acknowledgement, responseEvents } from "../../core/endpoints/read-back.
 import { asObject } from "../../core/formats/json-fields.ts";
 import type { Owned } from "../../core/owned.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { pinnedTo, type RoutingSnapshot } from "../../core/routing/routes.ts";
-import type * as admit from "../admit.ts";
+import { pinnedTo } from "../../core/routing/routes.ts";
+import type { RoutedCall } from "../call.ts";
 import { forward } from "../forward.ts";
 import { callHeaders, refuse } from "../http/responses.ts";
 import { parseAnswer } from "../http/upstream-errors.ts";
 import type { Ports } from "../ports.ts";
 import { passFree } from "../stream/pass-document.ts";
-
-/** The call that repeats, as far as it has come. */
-type Applicant = Pick<admit.Applicant, "call" | "endpoint" | "caller" | "callId">;
 
 /** Tells a repeat's answer from the first one's, as Stripe's API does. */
 const REPLAYED = "idempotent-replayed";
@@ -28,18 +25,13 @@ type ReadBack =
   | { ok: true; body: ReadBody; contentType: string; region: string | null }
   | { ok: false; refusal: Refusal };
 
-export async function replay(
-  applicant: Applicant,
-  earlier: EarlierCall,
-  routing: RoutingSnapshot,
-  client: AbortSignal,
-  ports: Ports,
-): Promise<Response> {
-  const { callId, endpoint } = applicant;
+/** `repeat`: the call that was sent again. */
+export async function replay(repeat: RoutedCall, earlier: EarlierCall, ports: Ports): Promise<Response> {
+  const { callId, endpoint } = repeat;
   const { created } = earlier;
   const made =
     earlier.state === "completed" && created
-      ? await readBack(applicant, created, routing, client, ports)
+      ? await readBack(repeat, created, ports)
       : ({ ok: false, refusal: earlierRefusal(earlier) } as const);
   if (!made.ok) {
     const response = refuse(made.refusal, callId, endpoint.errors);
@@ -52,31 +44,23 @@ export async function replay(
   return new Response(made.body, { status: earlier.status, headers });
 }
 
-async function readBack(
-  applicant: Applicant,
-  created: Owned,
-  routing: RoutingSnapshot,
-  client: AbortSignal,
-  ports: Ports,
-): Promise<ReadBack> {
+async function readBack(repeat: RoutedCall, created: Owned, ports: Ports): Promise<ReadBack> {
   if (created.kind === "video_job") {
     return { ok: true, body: acknowledgement(created), contentType: "application/json", region: null };
   }
-  const { callId, caller } = applicant;
+  const { routing } = repeat;
+  const client = repeat.request.signal;
   const params = { id: created.id };
   const parsed = getResponse.parse({ askedPath: "", params, body: { kind: "none" } });
   if (!parsed.ok) return parsed;
   const { call } = parsed;
   const forwarded = await forward(
+    { ...repeat, call, endpoint: getResponse },
     {
-      callId,
-      call,
-      endpoint: getResponse,
-      caller,
       route: { targets: pinnedTo(created), retryOn: [], ownInstance: false },
       routing,
       outputCap: undefined,
-      wholeAnswer: applicant.call.streams,
+      wholeAnswer: repeat.call.streams,
       reader: () => call.reader(null),
     },
     { signal: client, gone: false },
@@ -90,7 +74,7 @@ async function readBack(
     return { ok: true, body: passFree(served.passing, client, ports), contentType: "application/json", region };
   }
   if (served.kind === "stream" || !served.bytes) return { ok: false, refusal: { kind: "internal" } };
-  if (!applicant.call.streams) return { ok: true, body: served.bytes, contentType: "application/json", region };
+  if (!repeat.call.streams) return { ok: true, body: served.bytes, contentType: "application/json", region };
   const body = responseEvents(asObject(parseAnswer(served.bytes)) ?? {});
   return { ok: true, body, contentType: "text/event-stream", region };
 }

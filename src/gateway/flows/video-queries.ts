@@ -4,45 +4,27 @@
  */
 
 import type { Rates } from "../../core/account/hold.ts";
-import type { Call, Endpoint, Manner } from "../../core/endpoints/endpoint.ts";
-import type { CallId } from "../../core/ids.ts";
+import type { Manner } from "../../core/endpoints/endpoint.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { showQuote } from "../../core/video/quote.ts";
 import { priceList } from "../../core/video/rates.ts";
 import { ask } from "../ask.ts";
+import type { ParsedCall, RoutedCall } from "../call.ts";
 import { callHeaders } from "../http/responses.ts";
-import type { Caller, Ports } from "../ports.ts";
-import type { Routed } from "../prepare.ts";
-import { askQuote, type Enquirer, inquire } from "./video-quote.ts";
+import type { Ports } from "../ports.ts";
+import { askQuote, inquire } from "./video-quote.ts";
 
-export interface VideoQuestion {
-  readonly call: Call;
-  readonly endpoint: Endpoint;
-  readonly caller: Caller;
-  readonly callId: CallId;
-  readonly startedAtMs: number;
-  /** Null for a poll. */
-  readonly routed: Routed | null;
-}
 type Refuse = (refusal: Refusal, rates?: Rates) => Response;
 
 /** Whether a row is served here. */
 export const isQuestion = (manner: Manner): boolean => manner === "prices" || manner === "quote" || manner === "poll";
 
-/** Answers a call of the manners `prices`, `quote` and `poll`. */
-export async function serveVideo(
-  question: VideoQuestion,
-  client: AbortSignal,
-  no: Refuse,
-  ports: Ports,
-): Promise<Response> {
-  const { endpoint, routed } = question;
-  if (!routed) return servePoll(question, no, ports);
-  const from = { ...question, ...routed };
-  return endpoint.manner === "quote" ? serveQuote(from, client, no, ports) : servePrices(from, no, ports);
+/** Answers a call of the manners `prices` and `quote`. */
+export async function serveVideo(routed: RoutedCall, no: Refuse, ports: Ports): Promise<Response> {
+  return routed.endpoint.manner === "quote" ? serveQuote(routed, no, ports) : servePrices(routed, no, ports);
 }
 
-async function servePrices(from: Enquirer, no: Refuse, ports: Ports): Promise<Response> {
+async function servePrices(from: RoutedCall, no: Refuse, ports: Ports): Promise<Response> {
   const inquired = await inquire(from, "prices", ports);
   if (!inquired.ok) return no(inquired.refusal, inquired.rates);
   const { model, row } = from.route;
@@ -51,18 +33,19 @@ async function servePrices(from: Enquirer, no: Refuse, ports: Ports): Promise<Re
   });
 }
 
-async function serveQuote(from: Enquirer, client: AbortSignal, no: Refuse, ports: Ports): Promise<Response> {
+async function serveQuote(from: RoutedCall, no: Refuse, ports: Ports): Promise<Response> {
   const { call, callId, route } = from;
   const inquired = await inquire(from, "quote", ports);
   if (!inquired.ok) return no(inquired.refusal, inquired.rates);
-  const quoted = await askQuote(from, client, ports);
+  const quoted = await askQuote(from, ports);
   if (!quoted.ok) return no(quoted.refusal, inquired.rates);
   const shown = call.jobUnit && showQuote(quoted.estimate, call.jobUnit, inquired.prices, route.row.free);
   if (!shown) return no({ kind: "model_not_priced", model: route.model }, inquired.rates);
   return Response.json(shown, { headers: callHeaders(callId, quoted.region, inquired.rates) });
 }
 
-async function servePoll({ call, caller, callId }: VideoQuestion, no: Refuse, ports: Ports): Promise<Response> {
+/** Answers a call of the manner `poll`. */
+export async function servePoll({ call, caller, callId }: ParsedCall, no: Refuse, ports: Ports): Promise<Response> {
   const id = call.owned[0]?.id ?? "";
   try {
     const view = await ask(ports, caller.number, (account) => account.job(caller.digest, id));

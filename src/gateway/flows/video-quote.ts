@@ -3,34 +3,19 @@
  * a revoked key or a full limit costs no upstream call; then the upstream's quote, which is free and names the tokens.
  */
 
-import type { IdempotencyRef } from "../../core/account/idempotency.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
-import type { Call, Endpoint } from "../../core/endpoints/endpoint.ts";
 import { QUOTE_PATH, videoQuote } from "../../core/endpoints/inference/video.ts";
-import type { CallId } from "../../core/ids.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import type { Route, RoutingSnapshot } from "../../core/routing/routes.ts";
 import { type Estimate, quoteReader } from "../../core/video/quote.ts";
 import { ask } from "../ask.ts";
+import type { RoutedCall, Step } from "../call.ts";
 import { forward } from "../forward.ts";
-import type { Caller, Ports } from "../ports.ts";
-
-/** A call that asks for prices or a quote, or is about to be submitted. */
-export interface Enquirer {
-  readonly call: Call;
-  readonly endpoint: Endpoint;
-  readonly caller: Caller;
-  readonly callId: CallId;
-  readonly startedAtMs: number;
-  readonly route: Route;
-  readonly routing: RoutingSnapshot;
-  readonly idempotency?: IdempotencyRef | undefined;
-}
+import type { Ports } from "../ports.ts";
 
 export type Estimated = { ok: true; estimate: Estimate; region: string | null } | { ok: false; refusal: Refusal };
 
 /** Asks for the tenant's prices; an object that cannot be asked lets nobody on. */
-export async function inquire(from: Enquirer, purpose: Inquiry["purpose"], ports: Ports): Promise<Inquired> {
+export async function inquire(from: RoutedCall, purpose: Inquiry["purpose"], ports: Ports): Promise<Inquired> {
   const { call, endpoint, caller, callId, startedAtMs, route, idempotency } = from;
   const inquiry: Inquiry = {
     callId,
@@ -53,12 +38,13 @@ export async function inquire(from: Enquirer, purpose: Inquiry["purpose"], ports
 }
 
 /** The upstream's quote for the call's body. One that cannot be believed is a failure of the upstream. */
-export async function askQuote(from: Enquirer, client: AbortSignal, ports: Ports): Promise<Estimated> {
+export async function askQuote(from: RoutedCall, ports: Ports): Promise<Estimated> {
+  const client = from.request.signal;
   let reader = quoteReader();
   const forwarded = await forward(
+    { ...from, endpoint: videoQuote },
     {
-      ...from,
-      endpoint: videoQuote,
+      routing: from.routing,
       route: { ...from.route, upstreamPath: QUOTE_PATH },
       outputCap: undefined,
       reader: () => {
@@ -82,11 +68,13 @@ export async function askQuote(from: Enquirer, client: AbortSignal, ports: Ports
 
 /** For a submission; every other call needs none. */
 export async function estimate(
-  from: Enquirer,
-  client: AbortSignal,
+  from: RoutedCall,
   ports: Ports,
-): Promise<{ ok: true; estimate?: Estimate } | (Inquired & { ok: false })> {
-  if (from.endpoint.manner !== "job") return { ok: true };
+): Promise<Extract<Step<RoutedCall>, { ok: true }> | (Inquired & { ok: false })> {
+  if (from.endpoint.manner !== "job") return { ok: true, call: from };
   const inquired = await inquire(from, "submission", ports);
-  return inquired.ok ? askQuote(from, client, ports) : inquired;
+  if (!inquired.ok) return inquired;
+  const quoted = await askQuote(from, ports);
+  if (!quoted.ok) return quoted;
+  return { ok: true, call: { ...from, measured: { ...from.measured, estimate: quoted.estimate } } };
 }

@@ -9,10 +9,10 @@ import { readAcknowledgement } from "../../core/video/job-document.ts";
 import type { NewJob } from "../../core/video/jobs.ts";
 import { ask } from "../ask.ts";
 import type { Served } from "../attempt.ts";
+import type { AdmittedCall } from "../call.ts";
 import { logEnded } from "../call-log.ts";
 import { refuse } from "../http/responses.ts";
 import type { Ports } from "../ports.ts";
-import type { AdmittedCall } from "../serve.ts";
 
 const ACCEPTED = 202;
 /** Waits before the job is told to the object again, ms. */

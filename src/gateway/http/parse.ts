@@ -2,11 +2,13 @@
  * From a request to a call: its body, read within the endpoint's limit, and what the endpoint's entry makes of it.
  */
 import type { RawBody } from "../../core/endpoints/body.ts";
-import type { Endpoint, ParsedCall } from "../../core/endpoints/endpoint.ts";
+import type { Endpoint } from "../../core/endpoints/endpoint.ts";
 import { parseText, readText } from "../../core/formats/json.ts";
 import { freshBoundary } from "../../core/formats/multipart/form-writer.ts";
 import { boundaryOf, parseForm } from "../../core/formats/multipart.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { IdentifiedCall, ParsedCall, Step } from "../call.ts";
+import type { Ports } from "../ports.ts";
 import { free, readBody } from "./body-reader.ts";
 import type { BodyKeeper } from "./upload-slot.ts";
 
@@ -15,20 +17,16 @@ type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
 const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
-/** `params`: what the path names. `holder`: holds its body. `now`: for the pace at which that comes. */
-export async function parse(
-  request: Request,
-  endpoint: Endpoint,
-  params: Readonly<Record<string, string>>,
-  holder: BodyKeeper,
-  now: () => number,
-): Promise<ParsedCall> {
-  const read = await readRaw(request, endpoint.body, holder, now);
+export async function parse(identified: IdentifiedCall, ports: Pick<Ports, "now">): Promise<Step<ParsedCall>> {
+  const { request, endpoint, params, place, caller } = identified;
+  const read = await readRaw(request, endpoint.body, place.of(caller), () => ports.now());
   if (!read.ok) return read;
   const { pathname, search } = new URL(request.url);
-  return endpoint.parse({ askedPath: pathname + search, params, body: read.body });
+  const parsed = endpoint.parse({ askedPath: pathname + search, params, body: read.body });
+  return parsed.ok ? { ok: true, call: { ...identified, call: parsed.call } } : parsed;
 }
 
+/** `holder`: holds the body. `now`: for the pace at which it comes. */
 async function readRaw(
   request: Request,
   rule: Endpoint["body"],
