@@ -53,6 +53,9 @@ export function relay(
   return { body: readable, ended: ended.promise, closed };
 }
 
+/** How long the client of a call that is let go has to take what it was given last: the hold has not much longer. */
+const LAST_TAKEN_WITHIN_MS = 250;
+
 const Native = (globalThis as { IdentityTransformStream?: new () => Pipe }).IdentityTransformStream;
 
 /**
@@ -86,7 +89,13 @@ async function pump(
     cancel();
   };
   const watchdog = new Watchdog(answer, ports, silent, () => passage.drop());
-  signal.addEventListener("abort", cancel);
+  let dropping: ReturnType<typeof setTimeout> | null = null;
+  const letGoNow = () => {
+    cancel();
+    // A write that waits for a client which takes nothing would keep the call from its end.
+    dropping = setTimeout(() => passage.drop(), LAST_TAKEN_WITHIN_MS);
+  };
+  signal.addEventListener("abort", letGoNow);
   let firstByteAtMs: number | null = null;
   const delivered = () => end({ outcome: "completed", firstByteAtMs, passedBroken: false });
   const unreadPassage = unreadAllowed && Native ? passage.unread : null;
@@ -122,7 +131,8 @@ async function pump(
     sound = false;
   } finally {
     watchdog.stop();
-    signal.removeEventListener("abort", cancel);
+    if (dropping !== null) clearTimeout(dropping);
+    signal.removeEventListener("abort", letGoNow);
   }
   if (!sound || client.gone) cancel();
   // A cancelled body ends as if it had come to its end: what came is not the whole.
