@@ -1,6 +1,8 @@
 /** The Worker that calls account objects for `bench/scale.ts`: whole calls one after the other, nothing of HTTP in them. */
+
+import type { AccountService } from "../src/core/account/account-service.ts";
 import type { AdmitRequest } from "../src/core/account/hold.ts";
-import { type AccountBooks, type KeyFields, type Limits, NEW_KEY } from "../src/core/account/tenant.ts";
+import { type KeyFields, type Limits, NEW_KEY } from "../src/core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId, type CallId, type KeyDigest, type KeyId } from "../src/core/ids.ts";
 import { NO_PLAN } from "../src/core/pricing/prices.ts";
 import type { AccountPort } from "../src/gateway/ports.ts";
@@ -26,7 +28,7 @@ export const KEY: KeyFields = { ...NEW_KEY, name: "key", limits: LIMITS };
 const OWN_DIGEST = asId<KeyDigest>("digest-own");
 
 interface Env {
-  readonly ACCOUNTS: { getByName(name: string): AccountPort & AccountBooks };
+  readonly ACCOUNTS: { getByName(name: string): AccountPort & AccountService };
 }
 
 export default {
@@ -40,7 +42,7 @@ export default {
   },
 };
 
-async function open(object: AccountBooks, number: number): Promise<void> {
+async function open(object: AccountService, number: number): Promise<void> {
   await object.open(asId<AccountId>(`scale-${number}`), asId<AccountNumber>(number), {
     name: "Scale",
     blocked: false,

@@ -6,6 +6,7 @@ import type { Instance, ModelKind } from "./catalog.ts";
 import type { ServiceStub } from "./env.ts";
 import type { MetFaults } from "./faults.ts";
 import type { ErrorShape, Outcome, Refusal } from "./refusal.ts";
+import type { StoredRef } from "./service/stored-ref.ts";
 import type { Usage } from "./usage.ts";
 
 export type JsonObject = { readonly [name: string]: unknown };
@@ -75,12 +76,6 @@ export type Answer =
       readonly headers?: Readonly<Record<string, string>>;
     }
   | { readonly kind: "refusal"; readonly refusal: Refusal };
-
-/** A thing the service keeps, that a call is about. */
-export interface StoredRef {
-  readonly kind: "response" | "video_job";
-  readonly id: string;
-}
 
 export interface Prepared {
   /** The model to route by; null for calls about what is stored, and for lists. */

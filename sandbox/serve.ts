@@ -6,12 +6,13 @@
  */
 import { deliver, departure } from "./deliver.ts";
 import type { Answer, Endpoint, Prepared, Received } from "./endpoint.ts";
-import { accountOf, frameDelayMs, type SandboxEnv, type ServiceStub, serviceOf } from "./env.ts";
+import { type SandboxEnv, type ServiceStub, serviceOf } from "./env.ts";
 import { countsAsExecuted, type MetFaults, replacesAnswer } from "./faults.ts";
 import { type ErrorShape, type Outcome, type Refusal, refusalBody, refuse } from "./refusal.ts";
 import { replacement } from "./replacement.ts";
 import type { Arrival, Ending } from "./service/calls.ts";
 import type { Begun } from "./service/service.ts";
+import { accountOf, frameDelayMs } from "./settings.ts";
 import { garbleWhole, halfOf, jsonBytes, stepsOf } from "./steps.ts";
 
 /** What the platform gives besides the request. */

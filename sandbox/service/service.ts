@@ -6,15 +6,15 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { Instance, ModelKind, Pod } from "../catalog.ts";
-import type { StoredRef } from "../endpoint.ts";
-import { type SandboxEnv, videoSubmissions } from "../env.ts";
 import { countsAsExecuted, type Fault } from "../faults.ts";
 import { done, type Outcome, type Refusal, refuse } from "../refusal.ts";
+import { type SandboxSettings, videoSubmissions } from "../settings.ts";
 import { type Arrival, type Call, CallLog, type Ending, type Wanted } from "./calls.ts";
 import { Conversations, type KeptResponse, type NewResponse } from "./conversations.ts";
 import { FaultStore } from "./fault-store.ts";
 import { Routing } from "./routing.ts";
 import { migrate } from "./schema.ts";
+import type { StoredRef } from "./stored-ref.ts";
 import { type VideoJob, VideoJobs } from "./video-jobs.ts";
 
 /** A call that passed validation and wants to be served. */
@@ -51,7 +51,7 @@ export interface NotBegun {
 
 export type BeginAnswer = { readonly ok: true; readonly begun: Begun } | ({ readonly ok: false } & NotBegun);
 
-export class Service extends DurableObject<SandboxEnv> {
+export class Service extends DurableObject<SandboxSettings> {
   readonly #calls: CallLog;
   readonly #faults: FaultStore;
   readonly #routing: Routing;
@@ -59,7 +59,7 @@ export class Service extends DurableObject<SandboxEnv> {
   readonly #videoJobs: VideoJobs;
   #offsetMs: number;
 
-  constructor(ctx: DurableObjectState, env: SandboxEnv) {
+  constructor(ctx: DurableObjectState, env: SandboxSettings) {
     super(ctx, env);
     migrate(ctx.storage);
     this.#calls = new CallLog(ctx.storage.sql);

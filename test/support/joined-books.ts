@@ -8,9 +8,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { eventually } from "./eventually.ts";
-import type { AuditReport } from "./operator.ts";
 import type { Execution } from "./sandbox.ts";
-import type { Tenant } from "./tenant.ts";
+import type { AuditReport, Tenant } from "./tenant.ts";
 
 export interface JoinedEvent {
   readonly event_id: string;

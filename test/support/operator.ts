@@ -2,7 +2,7 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { ADMIN_TOKEN } from "./process.ts";
 import { Sandbox } from "./sandbox.ts";
-import { Tenant } from "./tenant.ts";
+import { type AuditReport, type Ledger, Tenant } from "./tenant.ts";
 
 export interface Answer<Body = Record<string, unknown>> {
   readonly status: number;
@@ -14,27 +14,6 @@ export const ONE_USD_A_MILLION = {
   input_tokens: { cost_usd: 0.5, price_usd: 1 },
   output_tokens: { cost_usd: 0.5, price_usd: 1 },
 };
-
-export interface Ledger {
-  readonly id: number;
-  readonly kind: string;
-  readonly amount_usd: number;
-  readonly balance_usd: number;
-  readonly call_id: string | null;
-  readonly model: string | null;
-  readonly key: string | null;
-}
-export interface AuditReport {
-  readonly ok: boolean;
-  readonly entries_usd: number;
-  readonly balance_usd: number;
-  readonly held_usd: number;
-  readonly overrun_usd: number;
-  readonly operator_loss_usd: number;
-  readonly open_holds: number;
-  readonly outbox: number;
-  readonly problems: readonly string[];
-}
 
 export const unique = (prefix: string): string => `${prefix}-${randomBytes(5).toString("hex")}`;
 

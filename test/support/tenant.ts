@@ -1,6 +1,6 @@
 /** A tenant: one account and one key, with the clients that such a one has. */
 import OpenAI, { type ClientOptions } from "openai";
-import type { AuditReport, Ledger, Operator } from "./operator.ts";
+import type { Sandbox } from "./sandbox.ts";
 
 export interface ChatAnswer {
   readonly status: number;
@@ -19,13 +19,44 @@ export interface ErrorBody {
   };
 }
 
+export interface Ledger {
+  readonly id: number;
+  readonly kind: string;
+  readonly amount_usd: number;
+  readonly balance_usd: number;
+  readonly call_id: string | null;
+  readonly model: string | null;
+  readonly key: string | null;
+}
+export interface AuditReport {
+  readonly ok: boolean;
+  readonly entries_usd: number;
+  readonly balance_usd: number;
+  readonly held_usd: number;
+  readonly overrun_usd: number;
+  readonly operator_loss_usd: number;
+  readonly open_holds: number;
+  readonly outbox: number;
+  readonly problems: readonly string[];
+}
+
+/** What a tenant's tests ask of the operator who made it. */
+interface Maker {
+  readonly url: string;
+  readonly sandbox: Sandbox;
+  call<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Body>;
+  key(account: string, fields?: Record<string, unknown>): Promise<{ id: string; key: string }>;
+  ledger(account: string): Promise<Ledger[]>;
+  audit(account: string): Promise<AuditReport>;
+}
+
 export class Tenant {
-  readonly operator: Operator;
+  readonly operator: Maker;
   readonly account: string;
   readonly keyId: string;
   readonly key: string;
 
-  constructor(operator: Operator, account: string, keyId: string, key: string) {
+  constructor(operator: Maker, account: string, keyId: string, key: string) {
     this.operator = operator;
     this.account = account;
     this.keyId = keyId;

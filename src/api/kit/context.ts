@@ -3,7 +3,7 @@
  * request, once the operator is known.
  */
 
-import type { AccountBooks } from "../../core/account/tenant.ts";
+import type { AccountService } from "../../core/account/account-service.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { Directory, LogLine } from "../../gateway/ports.ts";
 import { accountObject } from "../../platform/account/stub.ts";
@@ -18,7 +18,7 @@ export interface Desk {
   readonly books: D1Database;
   readonly edge: Directory & EdgeNotices;
   readonly secrets: PlatformSecrets;
-  account(number: AccountNumber): AccountBooks;
+  account(number: AccountNumber): AccountService;
   now(): number;
   log(line: LogLine): void;
 }
@@ -46,14 +46,14 @@ export function deskOf(env: Env, ports: PlatformPorts): Desk {
 }
 
 /** The account of this id with its object, deleted or not; unknown: 404. */
-export async function theAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountBooks }> {
+export async function theAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountService }> {
   const row = await findAccount(desk.books, id);
   if (!row) throw notFound("account", id);
   return { row, object: desk.account(row.number) };
 }
 
 /** The same for what changes it: 409 where it is deleted. */
-export async function theLiveAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountBooks }> {
+export async function theLiveAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountService }> {
   const found = await theAccount(desk, id);
   if (found.row.deleted) throw conflict("account_deleted", `The account '${id}' is deleted.`, "account");
   return found;

@@ -3,7 +3,8 @@
  * is told. Nothing here depends on the edge having heard.
  */
 
-import type { AccountBooks, Changes, Key, KeyFields } from "../../core/account/tenant.ts";
+import type { AccountService } from "../../core/account/account-service.ts";
+import type { Changes, Key, KeyFields } from "../../core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId, type KeyId } from "../../core/ids.ts";
 import { type Desk, known } from "./context.ts";
 import { newKeyId } from "./key-schema.ts";
@@ -13,7 +14,7 @@ import { conflict, invalid, notFound, tooMany } from "./problem.ts";
 export interface KeyRing {
   readonly account: AccountId;
   readonly number: AccountNumber;
-  readonly object: AccountBooks;
+  readonly object: AccountService;
 }
 
 /** A key and its secret, which is shown once. */

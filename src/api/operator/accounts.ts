@@ -3,7 +3,8 @@
  * balance), so a creation that broke off is finished by sending it again with the same id.
  */
 import * as z from "zod";
-import type { Account, AccountBooks, AccountFields, Changes } from "../../core/account/tenant.ts";
+import type { AccountService } from "../../core/account/account-service.ts";
+import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";
 import { NO_LIMITS } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { NO_PLAN } from "../../core/pricing/prices.ts";
@@ -259,7 +260,7 @@ async function makeAccount(desk: Desk, body: z.output<typeof AccountBody>): Prom
   return known(await object.describe(), "account", row.id);
 }
 
-async function bookOpening(object: AccountBooks, amountNanoUsd: number): Promise<void> {
+async function bookOpening(object: AccountService, amountNanoUsd: number): Promise<void> {
   const credit = { kind: "top_up", amountNanoUsd, reference: OPENING_REFERENCE, note: null } as const;
   const outcome = known(await object.credit(credit), "account", "");
   if (outcome.kind === "reference_conflict") {

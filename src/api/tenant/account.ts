@@ -1,10 +1,11 @@
 /** `/account` and `/account/usage`: what a key's holder may know of its own state. */
 import * as z from "zod";
 import type { LevelStanding, Standing } from "../../core/account/key-status.ts";
+import { allowsModel } from "../../core/account/model-access.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { MODEL_KINDS, tenantPrices } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
-import { allowsModel, callableModels, type RoutingSnapshot, resolveModel } from "../../core/routing/routes.ts";
+import { callableModels, type RoutingSnapshot, resolveModel } from "../../core/routing/routes.ts";
 import { limitAnswers, listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
 import { KeyAnswer, keyToWire } from "../kit/key-schema.ts";
 import { Problem } from "../kit/problem.ts";
@@ -12,7 +13,7 @@ import { answers, ok, route } from "../kit/route.ts";
 import { limitsToWire, mapUnits, toIsoOrNull } from "../kit/serializers.ts";
 import { TenantUsageAnswer } from "../kit/usage-columns.ts";
 import { reportQuery, TENANT_GROUPS, usageReport } from "../kit/usage-report.ts";
-import type { SelfServiceSurface } from "./index.ts";
+import type { SelfServiceSurface } from "./self-service.ts";
 
 const LevelAnswer = z
   .object({

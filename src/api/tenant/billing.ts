@@ -7,7 +7,7 @@ import { numberedPage, pageRequest, timeAnswer, usdAnswer } from "../kit/fields.
 import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso } from "../kit/serializers.ts";
-import type { SelfServiceSurface } from "./index.ts";
+import type { SelfServiceSurface } from "./self-service.ts";
 
 const BalanceAnswer = z
   .object({

@@ -3,7 +3,7 @@ import type { DelegatedAction, DelegationOutcome, Denial } from "../../core/acco
 import { manages } from "../../core/account/permissions.ts";
 import { toHttp } from "../../core/refusal.ts";
 import { invalid, notFound, Problem, type ProblemStatus, tooMany } from "../kit/problem.ts";
-import type { Tenant } from "./index.ts";
+import type { Tenant } from "./self-service.ts";
 
 type Acted = Extract<DelegationOutcome, { kind: "key" | "team" }>;
 

@@ -7,35 +7,19 @@
  * upstreams, the plan, or that another tenant exists. Someone else's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
-import type { Standing } from "../../core/account/key-status.ts";
-import type { AccountBooks } from "../../core/account/tenant.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { authenticate } from "../../gateway/authenticate.ts";
 import { callHeaders, refuse } from "../../gateway/http/responses.ts";
-import type { Caller } from "../../gateway/ports.ts";
 import { accountObject } from "../../platform/account/stub.ts";
 import { log } from "../../platform/log.ts";
-import type { PlatformPorts } from "../../platform/ports.ts";
-import { type Desk, deskOf } from "../kit/context.ts";
+import { deskOf } from "../kit/context.ts";
 import { answerError, Problem } from "../kit/problem.ts";
 import { type Route, Surface } from "../kit/route.ts";
 import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
 import { addSelfKeys } from "./keys.ts";
+import type { SelfServiceBindings, SelfServiceSurface } from "./self-service.ts";
 import { addSelfTeams } from "./teams.ts";
-
-/** One call's holder and what it works with. */
-export interface Tenant {
-  readonly desk: Desk;
-  readonly caller: Caller;
-  readonly standing: Standing;
-  readonly object: AccountBooks;
-}
-export interface SelfServiceBindings {
-  Bindings: Env & { ports: PlatformPorts };
-  Variables: { tenant: Tenant };
-}
-export type SelfServiceSurface = Surface<Tenant, SelfServiceBindings>;
 
 /** The first has `/account` itself, too: named beside it, the object would be asked twice. */
 const PATHS = ["/account/*", "/billing/*"];

@@ -25,7 +25,7 @@ import { notFound } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import { limitsFrom } from "../kit/serializers.ts";
 import { actOnKey, requireManager } from "./delegate.ts";
-import type { SelfServiceSurface, Tenant } from "./index.ts";
+import type { SelfServiceSurface, Tenant } from "./self-service.ts";
 
 const create = route({
   method: "post",

@@ -20,7 +20,7 @@ import {
   teamToWire,
 } from "../operator/teams.ts";
 import { actOnTeam, requireManager } from "./delegate.ts";
-import type { SelfServiceSurface } from "./index.ts";
+import type { SelfServiceSurface } from "./self-service.ts";
 
 const create = route({
   method: "post",

@@ -8,7 +8,7 @@
  */
 
 import type { LimitLevel, Refusal } from "../refusal.ts";
-import type { TrailingCount } from "./limits.ts";
+import type { TrailingCount } from "./trailing-count.ts";
 
 /** How far such a call goes. */
 export type FreeReach = "upstream" | "local";

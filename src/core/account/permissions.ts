@@ -11,8 +11,8 @@
 
 import type { KeyDigest, KeyId, TeamId } from "../ids.ts";
 import type { Refusal } from "../refusal.ts";
-import { allowsModel } from "../routing/routes.ts";
 import { DEFAULT_FREE_RPM } from "./free-calls.ts";
+import { allowsModel } from "./model-access.ts";
 import {
   BUDGET_DURATIONS,
   type Changes,

@@ -7,7 +7,7 @@ import type { Bound } from "../account/hold.ts";
 import type { Skimmed } from "../formats/answer-filter.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Reading } from "../pricing/usage.ts";
-import type { Estimate } from "../video/quote.ts";
+import type { Estimate } from "./estimate.ts";
 import type { Parts } from "./parts.ts";
 
 /** `Body` is the endpoint's validated body. */

@@ -6,7 +6,7 @@
  * target that failed lately, and every try at an ejected one, first tries too. Over any window that ends with a
  * withdrawal: withdrawals <= max(`LEAST`, `RATIO` x deposits) (docs/invariants.md, 13). Pure; the caller gives the time.
  */
-import { TrailingCount } from "../account/limits.ts";
+import { TrailingCount } from "../account/trailing-count.ts";
 
 /** The window, ms; also how long a failure counts as lately. */
 export const LATELY_MS = 10_000;

@@ -232,12 +232,6 @@ function wrongKind(model: string, kind: string): Resolution {
   };
 }
 
-/** Whether a key's allow-list (exact names and `prefix*`; null: everything) admits a called name. */
-export function allowsModel(allowList: readonly string[] | null, model: string): boolean {
-  if (allowList === null) return true;
-  return allowList.some((entry) => (entry.endsWith("*") ? model.startsWith(entry.slice(0, -1)) : entry === model));
-}
-
 /** Every name the account can call now, sorted: aliases, models with an upstream, own instances. Unpriced ones are left out. */
 export function callableModels(routing: RoutingSnapshot, account: AccountId, nowMs: number): readonly ModelRow[] {
   const named = new Map<string, ModelRow>();

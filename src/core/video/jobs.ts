@@ -8,11 +8,11 @@
  * charged all the same, once. Pure; the caller gives the time.
  */
 import type { CallId } from "../ids.ts";
+import type { Estimate } from "../meters/estimate.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Reading } from "../pricing/usage.ts";
 import type { Refusal } from "../refusal.ts";
 import type { JobNews } from "./job-document.ts";
-import type { Estimate } from "./quote.ts";
 import type { VideoUnit } from "./rates.ts";
 
 /** Submissions of one account in a trailing window (contract, "Limits": video submissions). */

@@ -3,17 +3,12 @@
  * tenant's own prices; the upstream's amounts and its note are not shown.
  */
 import { asObject } from "../formats/json-fields.ts";
+import type { Estimate } from "../meters/estimate.ts";
 import type { JsonReader } from "../meters/meter.ts";
 import { toUsd } from "../pricing/money.ts";
 import { costOf, type UnitPrices } from "../pricing/prices.ts";
 import { isCount } from "../pricing/usage.ts";
 import { tierOf, type VideoUnit } from "./rates.ts";
-
-/** What a job may come to, in tokens; the upper end is what is held. */
-export interface Estimate {
-  readonly minTokens: number;
-  readonly maxTokens: number;
-}
 
 /** No video takes more: 15 s of 4k with as much reference come to some millions. A figure above it is absurd. */
 export const MOST_VIDEO_TOKENS = 100_000_000;

@@ -2,9 +2,11 @@
  * `GET /v1/models` and `GET /v1/models/{model}`: what a key may call. Costs nothing, and still asks the account object,
  * so that a revoked key reads nothing.
  */
+
+import { allowsModel } from "../../core/account/model-access.ts";
 import type { ModelRow } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { allowsModel, callableModels, type RoutingSnapshot } from "../../core/routing/routes.ts";
+import { callableModels, type RoutingSnapshot } from "../../core/routing/routes.ts";
 import { authenticate } from "../authenticate.ts";
 import { callHeaders, refuse } from "../http/responses.ts";
 import { permit } from "../permit.ts";

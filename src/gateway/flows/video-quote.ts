@@ -5,8 +5,9 @@
 
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
 import { QUOTE_PATH, videoQuote } from "../../core/endpoints/inference/video.ts";
+import type { Estimate } from "../../core/meters/estimate.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { type Estimate, quoteReader } from "../../core/video/quote.ts";
+import { quoteReader } from "../../core/video/quote.ts";
 import { ask } from "../ask.ts";
 import type { RoutedCall, Step } from "../call.ts";
 import { forward } from "../forward.ts";

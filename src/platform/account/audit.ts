@@ -6,8 +6,9 @@
  * carried on to those that came; what is claimed of a single row holds after every transaction, so each may be looked
  * at in its own. The last slice takes what has come meanwhile and compares the sums with what is kept in memory.
  */
-import { MINUTE, TrailingCount } from "../../core/account/limits.ts";
+
 import type { Audit } from "../../core/account/tenant.ts";
+import { MINUTE, TrailingCount } from "../../core/account/trailing-count.ts";
 import { EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
 import { expireDue } from "./expiry.ts";
 import { ENTRIES_PER_SLICE, letOthersIn, ROWS_PER_SLICE } from "./slices.ts";

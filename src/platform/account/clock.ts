@@ -5,7 +5,7 @@
  * The ledger is not touched: its entries keep the time that they were made at, and count in that time's budget window.
  */
 
-import { DAY } from "../../core/account/limits.ts";
+import { DAY } from "../../core/account/trailing-count.ts";
 import { DEADLINE_SLACK_MS } from "../../core/video/jobs.ts";
 import type { Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";

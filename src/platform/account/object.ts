@@ -26,6 +26,7 @@
  * It must not know: HTTP, models' routes, prompts. What an upstream is, it leaves to upstream/job-poll.ts.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { AccountService } from "../../core/account/account-service.ts";
 import type { FreeReach } from "../../core/account/free-calls.ts";
 import type {
   Admission,
@@ -40,7 +41,6 @@ import type { StandingAnswer } from "../../core/account/key-status.ts";
 import type { DelegatedAction, DelegationOutcome } from "../../core/account/permissions.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
 import type {
-  AccountBooks,
   AccountFields,
   Account as AccountRecord,
   Audit,
@@ -79,7 +79,7 @@ import { settleUnknown } from "./unknown-ends.ts";
 
 const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
 
-export class Account extends DurableObject<Env> implements AccountPort, AccountBooks {
+export class Account extends DurableObject<Env> implements AccountPort, AccountService {
   readonly #lives = livesOf(this.env);
   readonly #store = new Store(this.ctx.storage, this.#lives);
   readonly #caps = capsOf(this.env);

@@ -10,8 +10,9 @@ import { type BudgetUse, budgetRoom, budgetWindow } from "../../core/account/bud
 import { type FreeReach, freeAllowance } from "../../core/account/free-calls.ts";
 import type { LEVELS, Progress } from "../../core/account/hold.ts";
 import { floorOf, type Money, moneyRoom } from "../../core/account/ledger.ts";
-import { type LevelUse, MINUTE } from "../../core/account/limits.ts";
+import type { LevelUse } from "../../core/account/limits.ts";
 import type { Key, Limits, Team } from "../../core/account/tenant.ts";
+import { MINUTE } from "../../core/account/trailing-count.ts";
 import type { CallId } from "../../core/ids.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import type { Sql } from "./schema.ts";

@@ -1,11 +1,11 @@
 /** From an account's number to its object. The number comes from an authenticated key, or from the operator's books. */
 
-import type { AccountBooks } from "../../core/account/tenant.ts";
+import type { AccountService } from "../../core/account/account-service.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 
 /** A fresh stub each time: one that threw is broken for good. */
-export function accountObject(env: Pick<Env, "ACCOUNTS">, number: AccountNumber): AccountPort & AccountBooks {
+export function accountObject(env: Pick<Env, "ACCOUNTS">, number: AccountNumber): AccountPort & AccountService {
   // What crosses the RPC are values; the object implements both interfaces.
-  return env.ACCOUNTS.getByName(String(number)) as unknown as AccountPort & AccountBooks;
+  return env.ACCOUNTS.getByName(String(number)) as unknown as AccountPort & AccountService;
 }

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type AdmissionFacts, decideAdmission } from "../../../src/core/account/admission.ts";
 import { boundUsage, LEAST_OUTPUT_CAP } from "../../../src/core/account/hold.ts";
-import { MINUTE, TrailingCount } from "../../../src/core/account/limits.ts";
 import { NO_LIMITS } from "../../../src/core/account/tenant.ts";
+import { MINUTE, TrailingCount } from "../../../src/core/account/trailing-count.ts";
 import { dearestOf } from "../../../src/core/pricing/prices.ts";
 
 const PRICES = { input_tokens: 1_000_000, output_tokens: 3_000_000 };

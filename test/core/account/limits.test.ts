@@ -1,15 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  DAY,
-  type LevelUse,
-  limitRefusal,
-  MINUTE,
-  ratesOf,
-  TrailingCount,
-  tokenRoom,
-} from "../../../src/core/account/limits.ts";
+import { type LevelUse, limitRefusal, ratesOf, tokenRoom } from "../../../src/core/account/limits.ts";
 import { type Limits, NO_LIMITS } from "../../../src/core/account/tenant.ts";
+import { DAY, MINUTE, TrailingCount } from "../../../src/core/account/trailing-count.ts";
 
 const shapes = fc.constantFrom(MINUTE, DAY);
 /** Calls: how long after the one before (in hundredths of the window), and how much each counts. */

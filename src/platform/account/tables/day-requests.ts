@@ -3,7 +3,7 @@
  * the few admitted since in memory (at load they are read from the hold rows). Every so many admissions the sums take
  * those in and the mark moves: a fraction of a row per call instead of one per level.
  */
-import { DAY, TrailingCount } from "../../../core/account/limits.ts";
+import { DAY, TrailingCount } from "../../../core/account/trailing-count.ts";
 import type { Sql } from "../schema.ts";
 import type { RecentHold } from "./holds.ts";
 import { addTo, type Party, type Subject, subjectsOf } from "./limit-scopes.ts";

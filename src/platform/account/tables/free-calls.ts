@@ -8,7 +8,7 @@
  * less than a tenth more than its limit, for hardly a row.
  */
 import { type FreeReach, type FreeUse, freeRefusal } from "../../../core/account/free-calls.ts";
-import { MINUTE, TrailingCount } from "../../../core/account/limits.ts";
+import { MINUTE, TrailingCount } from "../../../core/account/trailing-count.ts";
 import type { Refusal } from "../../../core/refusal.ts";
 import type { Sql } from "../schema.ts";
 import type { Subject } from "./limit-scopes.ts";

@@ -3,7 +3,7 @@
  * the last minute and of the open ones. It costs no row of its own, counts alike for limits set later, and is made anew
  * from the rows after a restart or a failed write.
  */
-import { MINUTE, TrailingCount } from "../../../core/account/limits.ts";
+import { MINUTE, TrailingCount } from "../../../core/account/trailing-count.ts";
 import type { RecentHold } from "./holds.ts";
 import { type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
 

@@ -1,0 +1,5 @@
+/** A thing the service keeps, that a call is about. */
+export interface StoredRef {
+  readonly kind: "response" | "video_job";
+  readonly id: string;
+}

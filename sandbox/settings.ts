@@ -1,0 +1,22 @@
+/** What the sandbox reads from its variables (`wrangler.toml` beside it). */
+export interface SandboxSettings {
+  /** JSON: account by API key. */
+  readonly SANDBOX_KEYS?: string;
+  readonly SANDBOX_FRAME_DELAY_MS?: string;
+  /** Video submissions that an account may make in 60 s. */
+  readonly SANDBOX_VIDEO_SUBMISSIONS?: string;
+}
+
+const DEFAULT_KEYS = '{"sandbox-key":"operator","sandbox-other-key":"other"}';
+
+/** The account whose key stands in `Authorization: Bearer`; undefined where there is none or nobody's. */
+export function accountOf(env: SandboxSettings, authorization: string | null): string | undefined {
+  const key = /^Bearer +(\S+)$/i.exec(authorization ?? "")?.[1];
+  if (key === undefined) return undefined;
+  const accounts = JSON.parse(env.SANDBOX_KEYS ?? DEFAULT_KEYS) as Record<string, string>;
+  return Object.hasOwn(accounts, key) ? accounts[key] : undefined;
+}
+
+export const frameDelayMs = (env: SandboxSettings): number => Number(env.SANDBOX_FRAME_DELAY_MS ?? "1");
+
+export const videoSubmissions = (env: SandboxSettings): number => Number(env.SANDBOX_VIDEO_SUBMISSIONS ?? "10");

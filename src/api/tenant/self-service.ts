@@ -1,0 +1,20 @@
+/** What every route of self-service is given: the key's holder, where the key stands, and its account's object. */
+import type { AccountService } from "../../core/account/account-service.ts";
+import type { Standing } from "../../core/account/key-status.ts";
+import type { Caller } from "../../gateway/ports.ts";
+import type { PlatformPorts } from "../../platform/ports.ts";
+import type { Desk } from "../kit/context.ts";
+import type { Surface } from "../kit/route.ts";
+
+/** One call's holder and what it works with. */
+export interface Tenant {
+  readonly desk: Desk;
+  readonly caller: Caller;
+  readonly standing: Standing;
+  readonly object: AccountService;
+}
+export interface SelfServiceBindings {
+  Bindings: Env & { ports: PlatformPorts };
+  Variables: { tenant: Tenant };
+}
+export type SelfServiceSurface = Surface<Tenant, SelfServiceBindings>;
