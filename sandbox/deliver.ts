@@ -6,7 +6,7 @@ import type { Step } from "./steps.ts";
 import type { Usage } from "./usage.ts";
 
 /** What was really sent. */
-export interface Delivered {
+interface Delivered {
   readonly bytesSent: number;
   readonly framesSent: number;
   readonly closedEarly: boolean;

@@ -45,7 +45,7 @@ export const FaultRequest = z.discriminatedUnion("fault", [
   z.strictObject({ ...common, fault: z.literal("job_failure"), code: z.string() }),
 ]);
 export type Fault = z.infer<typeof FaultRequest>;
-export type FaultName = Fault["fault"];
+type FaultName = Fault["fault"];
 /** The faults that one call meets, one of a kind. */
 export type MetFaults = { readonly [N in FaultName]?: Extract<Fault, { fault: N }> };
 

@@ -1,5 +1,5 @@
 /**
- * `npm test`: types and lint side by side, then the tests inside the process and inside workerd, then those against the
+ * `npm test`: types, lint, unused exports and the bundle's size side by side, then the tests inside the process and inside workerd, then those against the
  * real processes, which want the machine for themselves. Ends with `N passed, N failed`; a failed check of types or lint
  * counts as one failed. Arguments go to vitest: `npm test -- chat` runs the files whose path has `chat` in it.
  */
@@ -24,7 +24,7 @@ const filters = process.argv.slice(2);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop(signal));
 process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
 
-const checks = filters.length > 0 ? [] : await Promise.all([check("typecheck"), check("lint"), check("bundle")]);
+const checks = filters.length > 0 ? [] : await Promise.all((["typecheck", "lint", "unused", "bundle"] as const).map(check));
 const counts = [
   ...checks,
   await vitest("tests", ["core", "worker", "sandbox"]),
@@ -34,7 +34,7 @@ report(counts);
 process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
 
 /** A script of package.json that passes or fails whole; its words are shown only where it fails. */
-async function check(name: "typecheck" | "lint" | "bundle"): Promise<Count> {
+async function check(name: "typecheck" | "lint" | "unused" | "bundle"): Promise<Count> {
   const started = Date.now();
   let output = "";
   const child = launch("sh", ["-c", scripts[name] ?? "false"], "pipe");

@@ -20,7 +20,7 @@ const TEMPLATE_TOKENS = 3;
 const MESSAGE_TOKENS = 6;
 
 const encoder = new TextEncoder();
-export const byteLength = (text: string): number => encoder.encode(text).length;
+const byteLength = (text: string): number => encoder.encode(text).length;
 
 /** The tokens of a text, as the pieces that a stream sends. */
 export function tokensOf(text: string, { tokenBytes }: Tokenizer): string[] {

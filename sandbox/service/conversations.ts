@@ -2,7 +2,7 @@
  * Responses and the conversations they belong to. A conversation is kept for 24 h after its last turn; then all its
  * responses are gone at once. A response lives in the region that made it, and belongs to one account.
  */
-export const RETENTION_MS = 24 * 3_600_000;
+const RETENTION_MS = 24 * 3_600_000;
 
 /** What is kept of a response from its first moment on. */
 export interface NewResponse {

@@ -8,7 +8,7 @@
 import { FIRST_INSTANCES, type Instance, type ModelKind, PLATFORM_MODELS, type Pod, REGIONS } from "../catalog.ts";
 import { done, type Outcome, refuse } from "../refusal.ts";
 
-export const INSTANCE_CACHE_MS = 10_000;
+const INSTANCE_CACHE_MS = 10_000;
 const INSTANCE_MODEL = /^(.+):(\d{1,15})$/;
 
 /** What a call wants to be routed to. */

@@ -15,7 +15,7 @@ const url = z
   .refine((text) => /^https?:\/\/[^\s/]+/.test(text), "must be a publicly downloadable URL; base64 is not accepted");
 
 const ROLES = ["first_frame", "last_frame", "reference_image"] as const;
-export type Role = (typeof ROLES)[number];
+type Role = (typeof ROLES)[number];
 
 export const VideoRequest = z.looseObject({
   model: z.string().min(1),

@@ -4,7 +4,7 @@ import { callOf, type Names, serviceFor } from "../../test/support/service.ts";
 import { Tenant } from "../../test/support/tenant.ts";
 import { VIDEO_PRICES_USD } from "./price-check.ts";
 
-export const SLOTS = 8;
+const SLOTS = 8;
 /** What a call may come to under faults, kills and revocations. */
 const EXPECTED = new Set([200, 202, 400, 401, 404, 413, 422, 429, 502, 503, 504]);
 

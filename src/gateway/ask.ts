@@ -10,7 +10,7 @@ import type { AccountPort, Ports } from "./ports.ts";
 export const LONGEST_ANSWER_MS = 5_000;
 
 /** The object said nothing in time; what was asked may still happen. */
-export class Unanswered extends Error {
+class Unanswered extends Error {
   constructor() {
     super("the account object did not answer in time");
   }

@@ -31,7 +31,7 @@ export interface Sending {
   reader(): AnswerReader;
 }
 
-export type Answered = UpstreamAnswer & { kind: "answer" };
+type Answered = UpstreamAnswer & { kind: "answer" };
 
 /** A target's answer, ready to be relayed. */
 export type Served = {

@@ -17,13 +17,13 @@ export interface SecretValues {
 }
 
 /** The name of the secret that cannot be used, and what to do about it, in words for the operator. */
-export interface SecretFault {
+interface SecretFault {
   readonly secret: "KEY_PEPPER" | "MASTER_KEY" | "ADMIN_TOKEN";
   readonly message: string;
 }
 
 /** A key as it is handed out: its text is shown once and stored nowhere. */
-export interface NewKey {
+interface NewKey {
   readonly text: string;
   readonly digest: KeyDigest;
   readonly lastFour: string;
@@ -40,7 +40,7 @@ export interface PlatformSecrets extends Secrets {
 
 export type SecretsOutcome = { ok: true; secrets: PlatformSecrets } | { ok: false; fault: SecretFault };
 
-export const LEAST_PEPPER_CHARACTERS = 32;
+const LEAST_PEPPER_CHARACTERS = 32;
 const MASTER_KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const SEAL_VERSION = "v1";

@@ -5,7 +5,7 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const zeros = (length: number): Bytes => new Uint8Array(length);
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at));
 
-export const box = (type: string, ...body: readonly Bytes[]): Bytes => {
+const box = (type: string, ...body: readonly Bytes[]): Bytes => {
   const inner = concat(body);
   return concat([bigEndian(4, inner.length + 8), ascii(type), inner]);
 };

@@ -95,7 +95,7 @@ export function ogg(pages: readonly (readonly Bytes[])[], granule: (page: number
   );
 }
 
-export const OPUS_HEAD = concat([
+const OPUS_HEAD = concat([
   ascii("OpusHead"),
   Uint8Array.of(1, 1),
   littleEndian(2, 312),

@@ -72,7 +72,7 @@ export const ROUTING: RoutingSnapshot = {
 };
 
 /** What was sent to a target. */
-export interface SentCall {
+interface SentCall {
   readonly target: Target;
   readonly request: UpstreamRequest;
   /** Its fields where it is JSON. */

@@ -10,7 +10,7 @@ export interface Answer<Body = Record<string, unknown>> {
 }
 
 /** A price of 1 USD a million tokens either way; cost is half of it. */
-export const ONE_USD_A_MILLION = {
+const ONE_USD_A_MILLION = {
   input_tokens: { cost_usd: 0.5, price_usd: 1 },
   output_tokens: { cost_usd: 0.5, price_usd: 1 },
 };

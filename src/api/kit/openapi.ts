@@ -33,7 +33,7 @@ const REFUSALS = {
 const CHANGE_REFUSALS = { 409: "It contradicts what stands", 413: "The body is larger than 1 MB" };
 
 /** The document of these routes. */
-export function openApi(routes: readonly Route[], info: DocumentInfo): JsonObject {
+function openApi(routes: readonly Route[], info: DocumentInfo): JsonObject {
   const schemas = new Components();
   const paths: { [path: string]: JsonObject } = {};
   for (const route of routes) {

@@ -20,7 +20,7 @@ type Placeholder<Path extends string> = Path extends `${string}{${infer Name}}${
   ? Name | Placeholder<Rest>
   : never;
 
-export interface AnswerShape {
+interface AnswerShape {
   readonly description: string;
   readonly schema: z.ZodType;
 }

@@ -49,7 +49,7 @@ export const limitsToWire = (limits: Limits) => ({
 });
 
 /** A plan's override as a validated body has it: a markup or prices per unit (nano-USD), never both. */
-export type OverrideBody = { markup_percent?: number | undefined } & { [U in Unit]?: number | undefined };
+type OverrideBody = { markup_percent?: number | undefined } & { [U in Unit]?: number | undefined };
 export interface PlanBody {
   markup_percent?: number | undefined;
   overrides?: Record<string, OverrideBody> | undefined;

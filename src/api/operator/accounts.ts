@@ -97,7 +97,7 @@ const AccountBody = z
   .meta({ id: "AccountBody" });
 const AccountPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "AccountPatch" });
 
-export const AccountAnswer = z
+const AccountAnswer = z
   .object({
     id: z.string(),
     number: z.int(),

@@ -8,7 +8,7 @@ import { readSecrets } from "../../platform/secrets.ts";
 import { type AdminBindings, openDesk } from "../kit/context.ts";
 import { Problem } from "../kit/problem.ts";
 
-export const LEAST_TOKEN_CHARACTERS = 24;
+const LEAST_TOKEN_CHARACTERS = 24;
 
 export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, next) => {
   context.header("cache-control", "no-store");

@@ -47,7 +47,7 @@ const AuditAnswer = z
   })
   .meta({ id: "Audit" });
 
-export const entryToWire = (entry: LedgerEntry) => ({
+const entryToWire = (entry: LedgerEntry) => ({
   id: entry.id,
   kind: entry.kind,
   amount_usd: toUsd(entry.amountNanoUsd),

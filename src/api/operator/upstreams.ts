@@ -92,7 +92,7 @@ const upstreamToWire = (row: UpstreamRow) => ({
 });
 
 /** The URL as it is stored: no trailing slash, no trailing `/v1`. Undefined for what cannot be one. */
-export function serviceRoot(text: string): string | undefined {
+function serviceRoot(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") return undefined;

@@ -29,7 +29,7 @@ export interface AdmissionFacts {
 }
 
 /** What is set aside for an admitted call. */
-export interface Grant {
+interface Grant {
   readonly amountNanoUsd: number;
   /** What counts against `tpm_limit` until the true figure is known. */
   readonly countedTokens: number;

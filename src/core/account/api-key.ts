@@ -6,7 +6,7 @@
  */
 import { type AccountNumber, asId } from "../ids.ts";
 
-export const KEY_PREFIX = "sk-tg-";
+const KEY_PREFIX = "sk-tg-";
 const NUMBER_LENGTH = 8;
 const RANDOM_LENGTH = 24;
 const TAG_LENGTH = 6;

@@ -49,7 +49,7 @@ function identityOfHead({ name, fileName, contentType }: FormPart): Uint8Array<A
   return encoder.encode(JSON.stringify([name, ...file]));
 }
 
-export type ParsedBody<Body> = Outcome<{ body: Body; payload: Payload }>;
+type ParsedBody<Body> = Outcome<{ body: Body; payload: Payload }>;
 
 /** What the table says of a body. */
 export interface BodyRule<Body> {
@@ -60,7 +60,7 @@ export interface BodyRule<Body> {
   /** `taken`: names of fields that are set for each try; `forced`: fields set over the caller's. */
   parse(raw: RawBody, rules: BodyRules<Body>): ParsedBody<Body>;
 }
-export interface BodyRules<Body> {
+interface BodyRules<Body> {
   readonly taken: readonly string[];
   readonly forced: (body: Body) => Record<string, unknown>;
   /** UTF-8 bytes of data URLs, whose content is charged per part and not as text. */
@@ -80,7 +80,7 @@ function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly stri
 
 /** JSON bodies up to this many bytes (docs/design.md, section 7). */
 export const MAX_JSON_BYTES = 20 * 1024 * 1024;
-export const MAX_FORM_BYTES = 26 * 1024 * 1024;
+const MAX_FORM_BYTES = 26 * 1024 * 1024;
 
 /** A JSON object. The schema only judges: what is sent are the caller's own values. */
 export function json<Body extends object>(schema: z.ZodType<Body>, fields: FieldRules = OTHER_FIELDS): BodyRule<Body> {

@@ -40,7 +40,7 @@ export interface RawCall {
 }
 
 /** A recording that a call sends. */
-export interface Recording {
+interface Recording {
   readonly bytes: Uint8Array;
   /** The field that it stands in. */
   readonly field: string;
@@ -79,7 +79,7 @@ export interface Call {
   reader(sent: Sent | null): AnswerReader;
 }
 
-export type ParsedCall = Outcome<{ call: Call }>;
+type ParsedCall = Outcome<{ call: Call }>;
 
 /** An entry of the table, as the pipeline sees it. */
 export interface Endpoint {

@@ -11,11 +11,11 @@ import type { MeasuredBody, Sent } from "./meter.ts";
 import type { Parts } from "./parts.ts";
 
 /** Tokens that a model's prompt template may add, unless its row says. */
-export const DEFAULT_PROMPT_OVERHEAD_TOKENS = 32;
+const DEFAULT_PROMPT_OVERHEAD_TOKENS = 32;
 /** Tokens that one part which is not text may come to, unless the row says. */
-export const DEFAULT_MAX_PART_TOKENS = 16_384;
+const DEFAULT_MAX_PART_TOKENS = 16_384;
 /** What own count takes for such a part, unless the row says. */
-export const DEFAULT_PART_TOKENS = 256;
+const DEFAULT_PART_TOKENS = 256;
 /** No model takes a longer prompt; a figure above it is absurd where the row names no context. */
 const LONGEST_PROMPT_TOKENS = 10_000_000;
 

@@ -9,7 +9,7 @@
  */
 
 /** Failures in a row that eject. */
-export const STRIKES = 3;
+const STRIKES = 3;
 /** How long a failing target is left alone, ms: the refresh of the contract's instance cache. */
 export const EJECTION_MS = 10_000;
 /** A probe whose end nobody told (its request was torn down) holds the place this long, ms. */

@@ -15,7 +15,7 @@ import type { Target } from "./routes.ts";
 import { answersNow, failedLately, type Health, isSuspect, type TargetHealth } from "./target-health.ts";
 import { orderTargets } from "./target-order.ts";
 
-export const MOST_REPEATS = 2;
+const MOST_REPEATS = 2;
 /** No further target is asked after this long, ms: longer than the default wait for a first byte, once. */
 export const LONGEST_SEARCH_MS = 150_000;
 /** Told where a target is overdue because its probe is still out, ms. */

@@ -18,7 +18,7 @@ export type JobNews =
   /** `tokens`: null where the figure is missing or absurd. An explicit zero stays zero. */
   | { readonly kind: "completed"; readonly tokens: number | null; readonly fields: JobFields }
   | { readonly kind: "failed"; readonly code: string; readonly fields: JobFields };
-export type JobFields = Readonly<Record<string, unknown>>;
+type JobFields = Readonly<Record<string, unknown>>;
 
 /** Undefined where it is no job. A status that is not known is taken for one on the way. */
 export function readJob(answer: unknown): JobNews | undefined {

@@ -7,13 +7,13 @@ import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import { hasReferenceVideo, type Resolution, resolutionOf, type VideoRequest } from "./request.ts";
 
 /** Resolutions that share a rate. */
-export const BANDS = ["720p", "1080p", "4k"] as const;
-export type Band = (typeof BANDS)[number];
+const BANDS = ["720p", "1080p", "4k"] as const;
+type Band = (typeof BANDS)[number];
 export type VideoUnit = `video_tokens_${Band}` | `video_tokens_${Band}_reference`;
 
 const BAND_OF: Readonly<Record<Resolution, Band>> = { "480p": "720p", "720p": "720p", "1080p": "1080p", "4k": "4k" };
 
-export const videoUnit = (band: Band, reference: boolean): VideoUnit =>
+const videoUnit = (band: Band, reference: boolean): VideoUnit =>
   reference ? `video_tokens_${band}_reference` : `video_tokens_${band}`;
 
 /** The rate that a request is charged by. */

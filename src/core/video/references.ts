@@ -6,12 +6,12 @@ import * as z from "zod";
 import { list } from "../endpoints/list.ts";
 import { urlFault } from "../formats/public-url.ts";
 
-export const IMAGE_ROLES = ["first_frame", "last_frame", "reference_image"] as const;
-export type ImageRole = (typeof IMAGE_ROLES)[number];
+const IMAGE_ROLES = ["first_frame", "last_frame", "reference_image"] as const;
+type ImageRole = (typeof IMAGE_ROLES)[number];
 
-export const MOST_IMAGES = 9;
-export const MOST_VIDEOS = 3;
-export const MOST_AUDIOS = 3;
+const MOST_IMAGES = 9;
+const MOST_VIDEOS = 3;
+const MOST_AUDIOS = 3;
 
 const url = z.string().superRefine((text, context) => {
   const fault = urlFault(text);

@@ -6,15 +6,15 @@
 import * as z from "zod";
 import { brokenRule, REFERENCE_FIELDS, referencesOf } from "./references.ts";
 
-export const RESOLUTIONS = ["480p", "720p", "1080p", "4k"] as const;
+const RESOLUTIONS = ["480p", "720p", "1080p", "4k"] as const;
 export type Resolution = (typeof RESOLUTIONS)[number];
-export const DEFAULT_RESOLUTION: Resolution = "720p";
-export const ASPECT_RATIOS = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"] as const;
+const DEFAULT_RESOLUTION: Resolution = "720p";
+const ASPECT_RATIOS = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"] as const;
 
 /** Seconds. Outside the two the duration is clamped, never refused. */
-export const SHORTEST_S = 4;
-export const LONGEST_S = 15;
-export const DEFAULT_S = 5;
+const SHORTEST_S = 4;
+const LONGEST_S = 15;
+const DEFAULT_S = 5;
 
 export const VideoRequest = z
   .looseObject({
@@ -45,7 +45,7 @@ const isPositive = (value: unknown): value is number =>
   typeof value === "number" && Number.isFinite(value) && value > 0;
 
 /** The duration that holds, in whole seconds: the caller's, or frames over frame rate where both stand, clamped. */
-export function secondsOf({ duration, num_frames, fps }: VideoRequest): number {
+function secondsOf({ duration, num_frames, fps }: VideoRequest): number {
   const derived = isPositive(num_frames) && isPositive(fps) ? Math.round(num_frames / fps) : DEFAULT_S;
   return Math.min(LONGEST_S, Math.max(SHORTEST_S, duration ?? derived));
 }

@@ -18,7 +18,7 @@ import { parseAnswer } from "./upstream-errors.ts";
 
 type Answered = UpstreamAnswer & { kind: "answer" };
 
-export const MOST_HELD_BYTES = 4 * 1024 * 1024;
+const MOST_HELD_BYTES = 4 * 1024 * 1024;
 
 /** An answer that passes to its client in pieces. */
 export interface PassingDocument {

@@ -9,7 +9,7 @@ import type { CallId } from "../../core/ids.ts";
 import { type HttpRefusal, type Refusal, toHttp } from "../../core/refusal.ts";
 
 /** `x-service-region` where no region of the service was asked. */
-export const EDGE_REGION = "edge";
+const EDGE_REGION = "edge";
 
 /** Headers of every answer: the call's id, the region that answered, what is left of the limits. */
 export function callHeaders(callId: CallId, region: string | null, rates: Rates | undefined): Headers {
@@ -35,7 +35,7 @@ function setRate(headers: Headers, sort: "requests" | "tokens", rate: Rate): voi
 }
 
 /** A duration as OpenAI writes resets: `6m0s`, `1s`, `120ms`. */
-export function formatReset(ms: number): string {
+function formatReset(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`;
   const seconds = Math.ceil(ms / 1000);
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];

@@ -16,7 +16,7 @@ const ASK_EVERY_MS = 20;
 const STAY_EVERY_MS = 2_000;
 
 /** What a caller is told whose turn did not come. */
-export const BUSY: Refusal = { kind: "busy", retryAfterMs: LONGEST_WAIT_MS };
+const BUSY: Refusal = { kind: "busy", retryAfterMs: LONGEST_WAIT_MS };
 
 /** A body's holder that keeps it, and books what parsing it costs. */
 export interface BodyKeeper extends BodyHolder {

@@ -54,7 +54,7 @@ export class Opening {
 }
 
 /** `broken`: an event that has passed shows it. `severed`: the pipe, its client or its upstream gave up before the end. */
-export type UnreadEnd = "sound" | "broken" | "severed";
+type UnreadEnd = "sound" | "broken" | "severed";
 
 export interface Unread {
   /** How the answer was as far as it came; the client's side is the passage's again. */

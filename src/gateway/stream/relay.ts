@@ -26,7 +26,7 @@ export interface Relay {
   /** When nothing of it is open any more. */
   readonly closed: Promise<void>;
 }
-export interface RelayEnd {
+interface RelayEnd {
   readonly outcome: CallOutcome;
   readonly firstByteAtMs: number | null;
   /** An event that breaks the stream had passed before it was read. */

@@ -11,10 +11,10 @@ import type { Caller, LogLine } from "../../gateway/ports.ts";
 import { RecentMap } from "./ttl-cache.ts";
 
 /** In the isolate. */
-export const CALLER_LIFETIME_MS = 30_000;
-export const UNKNOWN_LIFETIME_MS = 1_500;
+const CALLER_LIFETIME_MS = 30_000;
+const UNKNOWN_LIFETIME_MS = 1_500;
 /** In KV: a key that nobody uses for this long leaves it. */
-export const EDGE_RECORD_SECONDS = 7 * 24 * 60 * 60;
+const EDGE_RECORD_SECONDS = 7 * 24 * 60 * 60;
 const MOST_CALLERS = 20_000;
 
 /** What KV holds under `key:<digest>`. */
@@ -24,7 +24,7 @@ export interface EdgeRecord {
   readonly keyId: KeyId;
 }
 
-export const edgeKeyOf = (digest: KeyDigest): string => `key:${digest}`;
+const edgeKeyOf = (digest: KeyDigest): string => `key:${digest}`;
 
 export interface EdgeKeyParts {
   readonly kv: KVNamespace;

@@ -20,16 +20,16 @@ import { raiseRoutingVersion, readRouting, readRoutingVersion, type VersionedRou
 import { Flights } from "./single-flight.ts";
 import { RecentMap } from "./ttl-cache.ts";
 
-export const ROUTING_KEY = "routing";
+const ROUTING_KEY = "routing";
 /** How long a snapshot is used without asking. */
-export const ROUTING_FRESH_MS = 10_000;
+const ROUTING_FRESH_MS = 10_000;
 /** Up to this age a call does not wait for the newer one. */
-export const ROUTING_USABLE_MS = 20_000;
+const ROUTING_USABLE_MS = 20_000;
 /** With KV and D1 both failing. */
-export const ROUTING_LAST_RESORT_MS = 90_000;
+const ROUTING_LAST_RESORT_MS = 90_000;
 /** D1 is asked for the version at most this often, whatever names are missing. */
-export const LOOK_UP_INTERVAL_MS = 1_000;
-export const PUBLISH_INTERVAL_MS = 1_000;
+const LOOK_UP_INTERVAL_MS = 1_000;
+const PUBLISH_INTERVAL_MS = 1_000;
 /** A `waitUntil` lives 30 s after the answer: a publisher older than this is taken for dead. */
 const PUBLISHER_LIFETIME_MS = 25_000;
 const LOOK_UP = "look-up";

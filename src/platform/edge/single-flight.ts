@@ -4,7 +4,7 @@
  * A promise of another request never settles when that request is torn down. So nobody waits longer than
  * `LONGEST_WAIT_MS` for somebody else's run, and then does the work himself.
  */
-export const LONGEST_WAIT_MS = 2_000;
+const LONGEST_WAIT_MS = 2_000;
 
 export class Flights<T> {
   readonly #running = new Map<string, Promise<T>>();

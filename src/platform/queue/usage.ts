@@ -157,7 +157,7 @@ interface Confirmed {
 }
 
 const DAY_MS = 24 * 60 * 60_000;
-export const DEFAULT_RETENTION_DAYS = 90;
+const DEFAULT_RETENTION_DAYS = 90;
 /** Work of one scheduled run, so that it ends within its time; the next one goes on. */
 const HOURS_PER_RUN = 100;
 const DAYS_PER_RUN = 10;

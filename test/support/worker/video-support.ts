@@ -9,7 +9,7 @@ import { putUpstream } from "../../../src/platform/d1/upstreams.ts";
 import { readSecrets } from "../../../src/platform/secrets.ts";
 import { call, request, row, type Stub } from "./account-support.ts";
 
-export const UPSTREAM = "video-upstream";
+const UPSTREAM = "video-upstream";
 const HOST = "https://video-upstream.example";
 const CREDENTIAL = "credential-of-the-operator";
 
@@ -21,7 +21,7 @@ export const VIDEO_ROW: ModelRow = row({
 });
 
 /** How the upstream answers a poll of one job. */
-export type Script = () => Response | Promise<Response>;
+type Script = () => Response | Promise<Response>;
 
 export interface FakeUpstream {
   /** By job id; what is not here is unknown. */

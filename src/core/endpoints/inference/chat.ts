@@ -93,7 +93,7 @@ const count = (least: number, most?: number) => (most ? z.int().min(least).max(m
 /** The most choices that one call may ask for, as OpenAI has it. */
 const MAX_CHOICES = 128;
 
-export const ChatRequest = z.looseObject({
+const ChatRequest = z.looseObject({
   model: z.string().min(1).max(256),
   messages: list(Message, { least: 1, plain: isPlainMessage }),
   max_tokens: count(1).nullish(),

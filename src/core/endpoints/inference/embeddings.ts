@@ -12,7 +12,7 @@ import { OTHER_DATA } from "../inspection/callers-data.ts";
 import { OTHER_INPUT } from "../inspection/refused.ts";
 import { isString, list } from "../list.ts";
 
-export const EmbeddingsRequest = z.looseObject({
+const EmbeddingsRequest = z.looseObject({
   model: z.string().min(1).max(256),
   input: z.union(
     [z.string().min(1), list(z.string(), { least: 1, plain: isString })],

@@ -10,7 +10,7 @@ import { MORE_IMAGES } from "../inspection/refused.ts";
 
 const SIZES = ["512x512", "768x768", "1024x1024", "1024x768", "768x1024"] as const;
 
-export const ImageGenerationRequest = z.looseObject({
+const ImageGenerationRequest = z.looseObject({
   model: z.string().min(1).max(256),
   prompt: z.string().min(1),
   n: z.literal(1, "must be 1: one image is made per call").nullish(),
@@ -21,7 +21,7 @@ export const ImageGenerationRequest = z.looseObject({
   user: z.string().nullish(),
 });
 
-export const ImageEditRequest = z.looseObject({
+const ImageEditRequest = z.looseObject({
   model: z.string().min(1).max(256),
   image: z.custom((value) => isFormFile(value) && value.bytes.length > 0, "must be an image file"),
   prompt: z.string().min(1),

@@ -17,7 +17,7 @@ const PAIR_OVERHEAD_TOKENS = 8;
 /** What own count takes for them. */
 const OWN_PAIR_TOKENS = 4;
 
-export const RerankRequest = z.looseObject({
+const RerankRequest = z.looseObject({
   model: z.string().min(1).max(256),
   query: z.string().min(1),
   documents: list(z.string(), { least: 1, most: 1000, plain: isString }),

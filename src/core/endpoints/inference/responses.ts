@@ -24,7 +24,7 @@ const Item = z
   .looseObject({ type: z.string().nullish() })
   .refine((item) => !namesStoredItem(item), "names a stored item; send the content itself");
 
-export const ResponsesRequest = z.looseObject({
+const ResponsesRequest = z.looseObject({
   model: z.string().min(1).max(256),
   input: z.union([z.string(), list(Item, { least: 1 })], "must be a text or an array of content items"),
   instructions: z.string().nullish(),

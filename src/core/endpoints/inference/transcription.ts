@@ -10,7 +10,7 @@ import { OTHER_DATA } from "../inspection/callers-data.ts";
 /** Contract, "Limits". */
 export const MAX_FILE_BYTES = 25 * 1024 * 1024;
 
-export const TranscriptionRequest = z.looseObject({
+const TranscriptionRequest = z.looseObject({
   model: z.string().min(1).max(256),
   file: z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file"),
   language: z

@@ -15,7 +15,7 @@ const MESSAGE_EVENTS = 500;
 /** Events gather this long before they are sent, ms. */
 const GATHER_MS = 1_000;
 /** What is not confirmed after this is sent again, ms. */
-export const RESEND_AFTER_MS = 120_000;
+const RESEND_AFTER_MS = 120_000;
 /** Beyond this many unconfirmed shipments nothing new is sent. */
 const MOST_SHIPMENTS = 64;
 /** After a queue that threw: doubled each time, up to a minute. */
