@@ -1,0 +1,132 @@
+/** The documents say what is there: links lead somewhere, no document is lost, and each named test exists. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { describe, expect, it } from "vitest";
+import { type Refusal, toHttp } from "../../src/core/refusal.ts";
+
+const root = join(import.meta.dirname, "../..");
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+const filesUnder = (folder: string): string[] =>
+  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)));
+
+const DOCUMENTS = [
+  ...readdirSync(root).filter((name) => name.endsWith(".md")),
+  ...["docs", "sandbox", "bench"].flatMap(filesUnder).filter((path) => path.endsWith(".md")),
+];
+
+/** What a document links to or shows, as paths from the root. */
+function linksOf(path: string): string[] {
+  const targets = [...read(path).matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)].map(
+    (match) => match[1] ?? match[2],
+  );
+  return targets
+    .filter((target) => target !== undefined)
+    .filter((target) => !/^(https?:|#)/.test(target))
+    .map((target) => relative(root, join(root, dirname(path), target.replace(/#.*$/, ""))));
+}
+
+describe("the documents", () => {
+  it.each(DOCUMENTS)("%s links to files that exist", (path) => {
+    expect(linksOf(path).filter((target) => !existsSync(join(root, target)))).toEqual([]);
+  });
+
+  it("are each linked from another one, under docs/", () => {
+    const linked = new Set(DOCUMENTS.flatMap((path) => linksOf(path).filter((target) => target !== path)));
+    expect(filesUnder("docs").filter((path) => !linked.has(path))).toEqual([]);
+  });
+
+  it.each(["docs/glossary.md", "docs/architecture.md", "docs/storage.md"])("%s names files that exist", (path) => {
+    const named = [...read(path).matchAll(/`((?:src|test|sandbox|scripts|bench)\/[\w./-]*)`/g)].map(
+      (match) => match[1] ?? "",
+    );
+    expect(named.filter((name) => !existsSync(join(root, name)))).toEqual([]);
+  });
+
+  it("begin with a README of at most 800 words", () => {
+    expect(read("README.md").split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(800);
+  });
+});
+
+/** A line that a test or a group of tests is named in; long titles stand on a line of their own. */
+const isTitle = (line: string): boolean => /\b(it|test|describe)\b.*["`]|^\s*(\]\)\()?["`]/.test(line);
+
+describe("docs/invariants.md", () => {
+  const text = read("docs/invariants.md");
+  const proofs = [...text.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(([, file = "", name = ""]) => ({
+    file,
+    name,
+  }));
+
+  it("names a test in each of its lists' lines", () => {
+    expect(proofs.length).toBe(text.split("\n").filter((line) => line.startsWith("- ")).length);
+  });
+
+  it("has at least one test for each invariant, 1 to 34 and those between", () => {
+    const sections = text.split(/^(?=\*\*\d+[a-z]?\. )/m).slice(1);
+    const numbers = sections.map((section) => /^\*\*(\d+[a-z]?)\./.exec(section)?.[1]);
+    const between = ["12a", "12b", "12c", "12d", "13a", "19a", "25a", "34a"];
+    const all = [...Array.from({ length: 34 }, (_, index) => String(index + 1)), ...between];
+    expect(numbers.toSorted()).toEqual(all.toSorted());
+    expect(sections.filter((section) => !section.includes("\n- `test/"))).toEqual([]);
+  });
+
+  it.each(proofs)("$file has a test “$name”", ({ file, name }) => {
+    expect(existsSync(join(root, file)), file).toBe(true);
+    expect(
+      read(file)
+        .split("\n")
+        .some((line) => isTitle(line) && line.includes(name)),
+    ).toBe(true);
+  });
+});
+
+/** One of each kind, so that a new kind is missed by the compiler before it is missed by a reader. */
+const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kind: K }> } = {
+  no_key: { kind: "no_key" },
+  bad_key: { kind: "bad_key", why: "unknown" },
+  scope_missing: { kind: "scope_missing", scope: "inference" },
+  not_your_instance: { kind: "not_your_instance" },
+  invalid_request: { kind: "invalid_request", message: "", param: null },
+  too_large: { kind: "too_large", limitBytes: 1 },
+  wrong_content_type: { kind: "wrong_content_type", expected: "application/json" },
+  unknown_route: { kind: "unknown_route", method: "GET", path: "/", served: [] },
+  model_not_found: { kind: "model_not_found", model: "m" },
+  model_not_priced: { kind: "model_not_priced", model: "m" },
+  model_not_allowed: { kind: "model_not_allowed", model: "m" },
+  id_not_found: { kind: "id_not_found", what: "response" },
+  rate_limit: { kind: "rate_limit", level: "key", limit: "rpm_limit", allowed: 1, retryAfterMs: 1 },
+  budget_spent: { kind: "budget_spent", level: "key", budgetNanoUsd: 1, duration: "day", retryAfterMs: 1 },
+  no_credit: { kind: "no_credit", neededNanoUsd: 1, availableNanoUsd: 0, heldNanoUsd: 0 },
+  busy: { kind: "busy", retryAfterMs: 1 },
+  unpaid_work: { kind: "unpaid_work", retryAfterMs: 1 },
+  admission_unavailable: { kind: "admission_unavailable" },
+  no_healthy_upstream: { kind: "no_healthy_upstream", retryAfterMs: null },
+  upstream_refused: { kind: "upstream_refused", status: 400, message: "", param: null, code: null },
+  upstream_error: { kind: "upstream_error", repeatable: true },
+  upstream_timeout: { kind: "upstream_timeout", repeatable: true },
+  too_many_submissions: { kind: "too_many_submissions", allowed: 10, spanMs: 60_000, retryAfterMs: 1 },
+  video_refused: {
+    kind: "video_refused",
+    status: 429,
+    code: "capacity_exceeded",
+    message: "",
+    retryable: true,
+    retryAfterMs: null,
+  },
+  outcome_unknown: { kind: "outcome_unknown" },
+  idempotency: { kind: "idempotency", why: "other_body" },
+  internal: { kind: "internal" },
+};
+
+describe("docs/tenant-api.md", () => {
+  const text = read("docs/tenant-api.md");
+
+  it.each(Object.values(REFUSALS))("has the code of $kind with its status", (refusal) => {
+    const { status, code } = toHttp(refusal);
+    const row = new RegExp(`^\\| ${status} +\\| \`${code}\` `, "m");
+    const isService = refusal.kind === "video_refused";
+    expect(isService ? text.includes(`\`${code}\` (${status})`) : row.test(text), `${status} ${code}`).toBe(true);
+  });
+});
