@@ -87,7 +87,7 @@ export interface HttpRefusal {
 const LONGEST_USEFUL_WAIT_MS = 60_000;
 
 const BAD_KEY: Record<(Refusal & { kind: "bad_key" })["why"], string> = {
-  malformed: "The API key is malformed. Keys look like sk-tg-... ; copy it again from where it was issued.",
+  malformed: "The API key is malformed. Keys begin with sk-tg-. Copy yours again from where it was issued.",
   unknown: "The API key is not known here. Check the key and the base URL.",
   revoked: "The API key was revoked. Ask for a new one.",
   expired: "The API key has expired. Ask for a new one.",
@@ -103,12 +103,15 @@ const LIMIT_WORDS: Record<LimitName, string> = {
   free_rpm_limit: "calls per minute that cost nothing",
 };
 
+/** Of a failure after which a repeat may be charged twice or fail again. */
+const NOT_REPEATED = "Check what it did before you send it again.";
+
 const IDEMPOTENCY: Record<(Refusal & { kind: "idempotency" })["why"], string> = {
   other_body: "This Idempotency-Key was used with another request. Use a new key for a new request.",
-  running: "The first request with this Idempotency-Key is still running. Ask again when it has ended.",
+  running: "The first request with this Idempotency-Key is still running. Repeat this one when it has ended.",
   not_kept:
-    "The request with this Idempotency-Key was completed and charged once; its answer is not kept. " +
-    "Use a new key to have it done again.",
+    "The request with this Idempotency-Key was completed and charged once, and its answer was not kept. " +
+    "Use a new key to run it again.",
 };
 
 /** How long ids can be asked for. */
@@ -147,14 +150,14 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   scope_missing: (refusal) =>
     invalid(
       403,
-      `This API key has no ${refusal.scope} scope. Use a key that was created with it.`,
+      `This API key has no ${refusal.scope} scope. Use a key that was created with that scope.`,
       null,
       "insufficient_scope",
     ),
   not_your_instance: () =>
     invalid(
       401,
-      "This API key does not belong to an account that owns this instance. Check the instance id, or use a key of its account.",
+      "This instance does not belong to the account of this API key. Check the instance id, or use a key of its account.",
       "model",
       "invalid_api_key",
     ),
@@ -171,7 +174,7 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   unknown_route: (refusal) =>
     invalid(
       404,
-      `${refusal.method} ${refusal.path} is not served here. Served: ${refusal.served.join(", ")}.`,
+      `${refusal.method} ${refusal.path} is not served here. Use one of ${refusal.served.join(", ")}.`,
       null,
       "not_found",
     ),
@@ -207,8 +210,8 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
       `Rate limit reached on the ${refusal.level}: ${refusal.allowed} ${LIMIT_WORDS[refusal.limit]} (${refusal.limit}). ` +
       (refusal.retryAfterMs === null
         ? refusal.allowed === 0
-          ? "Nothing passes until it is raised. Ask your operator."
-          : "This request alone is larger than the limit; send a smaller one or lower its output cap."
+          ? "No request is served until the limit is raised. Ask your operator."
+          : "This request alone is larger than the limit. Send a smaller one, or lower its output cap."
         : `Try again in ${Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))} s.`),
     type: refusal.limit === "tpm_limit" ? "tokens" : "requests",
     code: "rate_limit_exceeded",
@@ -240,7 +243,12 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     shouldRetry: false,
   }),
   busy: (refusal) => ({
-    ...server(503, "Too many large requests at once. Try again shortly.", "overloaded", true),
+    ...server(
+      503,
+      "The gateway is handling too many large requests. Try again after the seconds in `retry-after`.",
+      "overloaded",
+      true,
+    ),
     ...waitable(refusal.retryAfterMs),
   }),
   unpaid_work: (refusal) => ({
@@ -248,20 +256,35 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     ...{ type: "requests", ...waitable(refusal.retryAfterMs) },
   }),
   admission_unavailable: () => ({
-    ...server(503, "Admission is unavailable for a moment. Try again.", "admission_unavailable", true),
+    ...server(
+      503,
+      "The balance and limits of your account could not be checked. Try again in 1 s.",
+      "admission_unavailable",
+      true,
+    ),
     retryAfterSeconds: 1,
   }),
   no_healthy_upstream: (refusal) => ({
-    ...server(503, "No healthy region can serve this model now. Try again.", "no_healthy_upstream", true),
+    ...server(503, "No region can serve this model now. Try again later.", "no_healthy_upstream", true),
     ...(refusal.retryAfterMs !== null && waitable(refusal.retryAfterMs)),
   }),
   upstream_refused: (refusal) => ({
     ...invalid(refusal.status, refusal.message, refusal.param, refusal.code ?? "invalid_request_error"),
   }),
-  upstream_error: (refusal) =>
-    server(502, "The model server failed on this request.", "upstream_error", refusal.repeatable),
-  upstream_timeout: (refusal) =>
-    server(504, "The model server did not answer in time.", "upstream_timeout", refusal.repeatable),
+  upstream_error: ({ repeatable }) =>
+    server(
+      502,
+      `The model server failed on this request. ${repeatable ? "Try again." : NOT_REPEATED}`,
+      "upstream_error",
+      repeatable,
+    ),
+  upstream_timeout: ({ repeatable }) =>
+    server(
+      504,
+      `The model server did not answer in time. ${repeatable ? "Try again." : NOT_REPEATED}`,
+      "upstream_timeout",
+      repeatable,
+    ),
   too_many_submissions: (refusal) => ({
     status: 429,
     message:
@@ -280,8 +303,8 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   outcome_unknown: () =>
     server(
       504,
-      "The model server was sent this request and did not answer: it may have been carried out, so it was not sent again. " +
-        "Check before you repeat it.",
+      "The model server took this request and did not answer. It may have been carried out, so it was not sent again. " +
+        "Check the result before you repeat it.",
       "upstream_timeout",
       false,
     ),
@@ -290,7 +313,13 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     type: "idempotency_error",
     ...(refusal.why === "running" && { shouldRetry: true, retryAfterSeconds: 1 }),
   }),
-  internal: () => server(500, "An internal error. Give the request id to your operator.", "internal_error", true),
+  internal: () =>
+    server(
+      500,
+      "An internal error happened. Try again, and give the request id to your operator if it happens again.",
+      "internal_error",
+      true,
+    ),
 };
 
 /** What a refusal is over HTTP. */

@@ -6,6 +6,7 @@
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Changes, Key, KeyFields } from "../../core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId, type KeyId } from "../../core/ids.ts";
+import { clipped } from "../../core/issue-words.ts";
 import { type Desk, known } from "./context.ts";
 import { newKeyId } from "./key-schema.ts";
 import { conflict, invalid, notFound, tooMany } from "./problem.ts";
@@ -65,4 +66,5 @@ export async function rotateKey(desk: Desk, ring: KeyRing, id: KeyId, graceMs: n
   return { key: rotated.key, secret: secret.text };
 }
 
-const noTeam = (team: string | null) => invalid("team", `\`team\`: there is no live team '${team}' in this account.`);
+const noTeam = (team: string | null) =>
+  invalid("team", `\`team\` must name a live team of this account; there is no '${clipped(team ?? "")}'.`);

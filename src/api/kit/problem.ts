@@ -50,23 +50,6 @@ export const ErrorBody = z
   })
   .meta({ id: "Error" });
 
-/** The first thing that validation found, as a problem that names the field. */
-export function problemOf(error: z.ZodError): Problem {
-  const issue = error.issues[0];
-  if (!issue) return invalid(null, "The request is not valid.");
-  if (issue.code === "unrecognized_keys") {
-    const param = [...issue.path, issue.keys[0]].join(".");
-    return invalid(param, `\`${param}\` is not a field of this call.`);
-  }
-  const param = issue.path.join(".");
-  if (!param) return invalid(null, `The body ${lowered(issue.message)}.`);
-  // zod keeps no input in its issues; this is how it says that a field is absent.
-  const missing = issue.message.endsWith("received undefined");
-  return invalid(param, missing ? `\`${param}\` is required.` : `\`${param}\`: ${lowered(issue.message)}.`);
-}
-
-const lowered = (message: string): string => message.charAt(0).toLowerCase() + message.slice(1).replace(/\.$/, "");
-
 /** Turns whatever a handler threw into an answer. */
 export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {
   const { status, message, param, code } = asProblem(error);

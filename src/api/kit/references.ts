@@ -1,4 +1,6 @@
 /** What a body names must be there: 400 with the field that names it. */
+
+import { clipped } from "../../core/issue-words.ts";
 import { findAccount } from "../../platform/d1/accounts.ts";
 import { missingUpstreams } from "../../platform/d1/upstreams.ts";
 import type { Desk } from "./context.ts";
@@ -18,11 +20,15 @@ export async function requireUpstreams(
   const first = named[index];
   if (!first) return;
   const param = paramAt(index);
-  throw invalid(param, `\`${param}\`: there is no upstream '${first.upstream}'. PUT /admin/upstreams/... makes one.`);
+  throw invalid(
+    param,
+    `\`${param}\` must name an upstream; there is no '${clipped(first.upstream)}'. PUT /admin/upstreams/... makes one.`,
+  );
 }
 
 export async function requireAccount(desk: Desk, account: string | null): Promise<void> {
   if (account === null) return;
   const row = await findAccount(desk.books, account);
-  if (!row || row.deleted) throw invalid("account", `\`account\`: there is no live account '${account}'.`);
+  if (!row || row.deleted)
+    throw invalid("account", `\`account\` must name a live account; there is no '${clipped(account)}'.`);
 }

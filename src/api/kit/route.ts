@@ -8,9 +8,10 @@
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
 import { parseJson } from "../../core/formats/json.ts";
+import { dotted, validate } from "../../core/issue-words.ts";
 import { type Refusal, toHttp } from "../../core/refusal.ts";
 import { readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
-import { invalid, Problem, problemOf } from "./problem.ts";
+import { invalid, Problem } from "./problem.ts";
 
 type Status = 200 | 201;
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -96,8 +97,8 @@ export class Surface<Work, Bindings extends Env> {
       const reply = await handle({
         work: this.#workOf(context),
         params: context.req.param() as Readonly<Record<Placeholder<Path>, string>>,
-        query: checked(described.query ?? NO_QUERY, flat(context.req.queries())) as z.output<Query>,
-        body: (described.body && checked(described.body, await bodyOf(context, described))) as z.output<Body>,
+        query: checked(described.query ?? NO_QUERY, flat(context.req.queries()), "query") as z.output<Query>,
+        body: (described.body && checked(described.body, await bodyOf(context, described), "body")) as z.output<Body>,
       });
       return reply instanceof Response ? reply : context.json(reply.body as object, reply.status);
     });
@@ -106,10 +107,10 @@ export class Surface<Work, Bindings extends Env> {
 
 const NO_QUERY = z.strictObject({});
 
-function checked<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
-  const outcome = schema.safeParse(value);
-  if (!outcome.success) throw problemOf(outcome.error);
-  return outcome.data;
+function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: "query" | "body"): z.output<Schema> {
+  const outcome = validate(schema, value, { whole: `The ${what}`, pathOf: dotted });
+  if (!outcome.ok) throw invalid(outcome.complaint.param, outcome.complaint.message);
+  return outcome.data as z.output<Schema>;
 }
 
 /** A parameter given twice stays a list, which no schema takes. */

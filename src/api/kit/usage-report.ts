@@ -1,5 +1,6 @@
 /** A usage report as an answer: a page of JSON, or all of it in CSV. */
 import * as z from "zod";
+import { brief } from "../../core/schema-words.ts";
 import { HOUR_MS } from "../../platform/d1/usage-events.ts";
 import { rawUsageKeptFrom, reportUsage, USAGE_GROUPS, type UsageGroup } from "../../platform/d1/usage-report.ts";
 import { time } from "./fields.ts";
@@ -11,15 +12,14 @@ const CSV_PAGE = 5_000;
 
 /** `group_by` as a list of names between commas. */
 const groupBy = (allowed: readonly UsageGroup[]) =>
-  z
-    .string()
+  brief(z.string())
     .default("")
     .meta({ description: `Any of ${allowed.join(", ")}, between commas` })
     .transform((text, context): UsageGroup[] => {
       const named = [...new Set(text.split(",").map((part) => part.trim()))].filter((part) => part !== "");
       const unknown = named.find((part) => !allowed.includes(part as UsageGroup));
       if (unknown === undefined) return named as UsageGroup[];
-      context.addIssue({ code: "custom", message: `must be of ${allowed.join(", ")}; '${unknown}' is not` });
+      context.addIssue({ code: "custom", message: `must be any of ${allowed.join(", ")}, between commas` });
       return z.NEVER;
     });
 

@@ -156,7 +156,10 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
   }
   checkPrices(body);
   if (body.kind === "chat" && !body.max_output_tokens) {
-    throw invalid("max_output_tokens", "`max_output_tokens` is required for chat: a call's hold is made of it.");
+    throw invalid(
+      "max_output_tokens",
+      "`max_output_tokens` is required for chat models: the money held for a call is computed from it.",
+    );
   }
   return {
     model: called,
@@ -180,11 +183,21 @@ function checkPrices({ prices, free }: z.output<typeof ModelBody>): void {
   for (const unit of priced) {
     const { cost_usd: cost, price_usd: price } = prices[unit] ?? { cost_usd: 0 };
     if (free) {
-      if (price) throw invalid(`prices.${unit}.price_usd`, "A free model has no price: leave it out, or `free`.");
+      if (price)
+        throw invalid(
+          `prices.${unit}.price_usd`,
+          `\`prices.${unit}.price_usd\` must not be set for a free model. Leave it out, or leave out \`free\`.`,
+        );
     } else if (price === 0) {
-      throw invalid(`prices.${unit}.price_usd`, "A price must be above zero. Mark the model `free` if it is.");
+      throw invalid(
+        `prices.${unit}.price_usd`,
+        `\`prices.${unit}.price_usd\` must be above zero. Set \`free\` if the model costs tenants nothing.`,
+      );
     } else if (!price && cost === 0) {
-      throw invalid(`prices.${unit}.cost_usd`, "Without `price_usd` the cost is the price, and must be above zero.");
+      throw invalid(
+        `prices.${unit}.cost_usd`,
+        `\`prices.${unit}.cost_usd\` must be above zero where no \`price_usd\` is given: the price is made of it.`,
+      );
     }
   }
 }

@@ -20,7 +20,7 @@ async function act(tenant: Tenant, action: DelegatedAction, what: string): Promi
     case "too_many":
       throw tooMany(action.kind === "create_team" ? "teams" : "keys", outcome.most);
     case "no_team":
-      throw invalid("team", "`team`: there is no live team of this id in your account.");
+      throw invalid("team", "`team` must name a live team of your account.");
     case "denied":
       throw deniedProblem(outcome.denial);
     case "refused": {

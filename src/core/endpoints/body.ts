@@ -11,6 +11,7 @@ import {
   plainType,
 } from "../formats/multipart/form-writer.ts";
 import { type FormPart, textOf } from "../formats/multipart.ts";
+import { bracketed, formOf, validate } from "../issue-words.ts";
 import { type Outcome, type Refused, refused } from "../outcome.ts";
 import { OTHER_DATA } from "./inspection/callers-data.ts";
 import { type FieldRules, Inspector } from "./inspection/inspect.ts";
@@ -67,6 +68,9 @@ interface BodyRules<Body> {
   readonly dataUrlBytes: (body: Body) => number;
 }
 
+/** As OpenAI writes errors. */
+const SPELLING = { whole: "The request body", pathOf: bracketed };
+
 const OTHER_FIELDS: FieldRules = { data: OTHER_DATA };
 
 /** Made when the first body comes: what a row takes is only known then, and is the same each time. */
@@ -92,12 +96,12 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
     parse(raw, { taken, forced, dataUrlBytes }) {
       const value = raw.kind === "json" ? raw.value : undefined;
       if (typeof value !== "object" || value === null || Array.isArray(value)) {
-        return refuse("The request body must be a JSON object.", null);
+        return refuse(`The request body must be a JSON object; it was ${formOf(value)}.`, null);
       }
       const fault = inspectorOf(taken).faultOf(value);
       if (fault) return refuse(fault.message, fault.path);
-      const checked = schema.safeParse(value);
-      if (!checked.success) return refuseIssue(checked.error);
+      const checked = validate(schema, value, SPELLING);
+      if (!checked.ok) return refuse(checked.complaint.message, checked.complaint.param);
       const set = forced(checked.data);
       const rest: Record<string, unknown> = { ...value, ...set };
       for (const field of taken) delete rest[field];
@@ -135,8 +139,8 @@ export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldR
           return refuse(`The field \`${part.name}\` is text; send it without a file name.`, part.name);
         }
       }
-      const checked = schema.safeParse(fields);
-      if (!checked.success) return refuseIssue(checked.error);
+      const checked = validate(schema, fields, SPELLING);
+      if (!checked.ok) return refuse(checked.complaint.message, checked.complaint.param);
       return { ok: true, body: checked.data, payload: formPayload(raw.boundary, kept) };
     },
   };
@@ -155,7 +159,7 @@ function addField(fields: Record<string, string | FormFile>, part: FormPart, ins
     );
   }
   if (Object.hasOwn(fields, name) && !name.endsWith("[]"))
-    return refuse(`The field \`${name}\` stands twice; send it once.`, name);
+    return refuse(`The field \`${name}\` was sent twice; send it once.`, name);
   const value = fileName === undefined ? textOf(part) : { fileName, contentType, bytes: content };
   if (value === undefined) return refuse(`The field \`${name}\` is not valid UTF-8.`, name);
   if (typeof value === "string" && value.startsWith(BYTE_ORDER_MARK)) {
@@ -189,22 +193,4 @@ export const nothing: BodyRule<null> = {
 
 function refuse(message: string, param: string | null): Refused {
   return refused({ kind: "invalid_request", message, param });
-}
-
-/** The first thing wrong, with the field's path as OpenAI writes it. */
-function refuseIssue(error: z.ZodError): Refused {
-  const issue = error.issues[0];
-  const param = issue ? pathOf(issue.path) : "";
-  return refuse(
-    param ? `Invalid \`${param}\`: ${issue?.message}` : (issue?.message ?? "Invalid request."),
-    param || null,
-  );
-}
-
-/** `messages[0].content`, as OpenAI writes paths. */
-function pathOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, step) => {
-    if (typeof step === "number") return `${text}[${step}]`;
-    return text ? `${text}.${String(step)}` : String(step);
-  }, "");
 }

@@ -54,9 +54,17 @@ function decode(bytes: Uint8Array): string {
 export function parseText(text: string): ParsedJson {
   try {
     return { ok: true, value: JSON.parse(text) };
-  } catch {
-    return { ok: false, message: NOT_JSON };
+  } catch (error) {
+    return { ok: false, message: `The request body is not valid JSON${placeOf(error)}.` };
   }
+}
+
+/** Where a parser's error says that JSON breaks, to go on a sentence. Nothing else of it is told: it may quote the text. */
+function placeOf(error: unknown): string {
+  const said = String(error);
+  if (said.endsWith("Unexpected end of JSON input")) return ": it ends too early";
+  const position = /in JSON at position (\d{1,9})(?: \(line \d+ column \d+\))?$/.exec(said)?.[1];
+  return position === undefined ? "" : `: look at character ${Number(position) + 1}`;
 }
 
 const SPACE = 0x20;

@@ -51,7 +51,7 @@ export function urlFault(url: string): string | undefined {
   if (authority.includes("@")) return "must not carry a user name or password";
   if (DROPPED.test(authority)) return "must name a public host";
   const port = PORT.exec(authority);
-  if (port && (Number(port[1]) === 0 || Number(port[1]) > 65_535)) return "has a port that does not exist";
+  if (port && (Number(port[1]) === 0 || Number(port[1]) > 65_535)) return "must have a port from 1 to 65535";
   // As a resolver would read it: other forms of the same letters are the same name.
   const host = authority.replace(PORT, "").normalize("NFKC").toLowerCase().replace(/\.$/, "");
   return isPublicHost(host) ? undefined : "must name a public host";

@@ -23,7 +23,7 @@ export function parseUsd(value: string | number): ParsedAmount {
   const [, sign, whole = "0", fraction = "", exponent = "0"] = match;
   const shift = 9 + Number(exponent) - fraction.length;
   const digits = BigInt(whole + fraction);
-  if (shift < -60 || shift > 60) return { ok: false, reason: "is out of range" };
+  if (shift < -60 || shift > 60) return { ok: false, reason: "must have a smaller exponent" };
   const scale = 10n ** BigInt(Math.abs(shift));
   if (shift < 0 && digits % scale !== 0n) {
     return { ok: false, reason: "must have at most 9 decimals (nano-USD)" };

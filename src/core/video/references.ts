@@ -18,8 +18,7 @@ const url = z.string().superRefine((text, context) => {
   if (fault) context.addIssue({ code: "custom", message: fault });
 });
 const image = z.looseObject({ url, role: z.enum(IMAGE_ROLES).optional() });
-const upTo = <S extends z.ZodType>(most: number, item: S, what: string) =>
-  list(item, { most, tooMany: `at most ${most} reference ${what} may be given` }).nullish();
+const upTo = <S extends z.ZodType>(most: number, item: S, what: string) => list(item, { most, what }).nullish();
 
 /** The fields of a request that name media. */
 export const REFERENCE_FIELDS = {
@@ -67,7 +66,10 @@ export function brokenRule(body: ReferenceFields): BrokenRule | undefined {
   const given = (field: keyof ReferenceFields) => body[field] !== undefined && body[field] !== null;
   const doubled = FORMS.find(([one, other]) => given(one) && given(other));
   if (doubled) {
-    return { field: doubled[0], message: `rule 6: \`${doubled[0]}\` and \`${doubled[1]}\` cannot both be given` };
+    return {
+      field: doubled[0],
+      message: `breaks rule 6: \`${doubled[0]}\` and \`${doubled[1]}\` cannot both be given`,
+    };
   }
   const references = referencesOf(body);
   const { roles, videos, audios } = references;
@@ -75,7 +77,7 @@ export function brokenRule(body: ReferenceFields): BrokenRule | undefined {
   const [first, last] = [count("first_frame"), count("last_frame")];
   const broken = (rule: number, message: string, field: keyof ReferenceFields = "reference_images"): BrokenRule => ({
     field,
-    message: `rule ${rule}: ${message}`,
+    message: `breaks rule ${rule}: ${message}`,
   });
   if (count("reference_image") > 0 && first + last > 0) {
     return broken(1, "`reference_image` cannot be mixed with `first_frame` or `last_frame`");

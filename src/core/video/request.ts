@@ -19,7 +19,7 @@ const DEFAULT_S = 5;
 export const VideoRequest = z
   .looseObject({
     model: z.string().min(1).max(256),
-    prompt: z.string().refine((text) => text.trim() !== "", "must not be empty; a prompt is needed in every mode"),
+    prompt: z.string().refine((text) => text.trim() !== "", "must be text: every mode needs a prompt"),
     resolution: z.enum(RESOLUTIONS).nullish(),
     duration: z.int().nullish(),
     aspect_ratio: z.enum(ASPECT_RATIOS).nullish(),

@@ -20,20 +20,40 @@ const user = (content: unknown) => [{ role: "user", content }];
 
 describe("a list of a body", () => {
   it.each<[string, unknown, string, RegExp]>([
-    ["chat.completions", chat({ messages: many(1) }), "messages[0]", /expected object/],
-    ["chat.completions", chat({ messages: [...many(user("x")[0], 80_000), 1] }), "messages[80000]", /expected object/],
-    ["chat.completions", chat({ messages: many({ role: "king" }) }), "messages[0].role", /Invalid/],
+    ["chat.completions", chat({ messages: many(1) }), "messages[0]", /must be an object; it was 1\./],
+    [
+      "chat.completions",
+      chat({ messages: [...many(user("x")[0], 80_000), 1] }),
+      "messages[80000]",
+      /must be an object; it was 1\./,
+    ],
+    [
+      "chat.completions",
+      chat({ messages: many({ role: "king" }) }),
+      "messages[0].role",
+      /must be one of system, .*"king"/,
+    ],
     ["chat.completions", chat({ messages: many({ role: "user" }) }), "messages[0].content", /is required/],
-    ["chat.completions", chat({ messages: user(many(1)) }), "messages[0].content[0]", /expected object/],
+    ["chat.completions", chat({ messages: user(many(1)) }), "messages[0].content[0]", /must be an object; it was 1\./],
     ["chat.completions", chat({ messages: user(many({ type: "text" })) }), "messages[0].content[0].text", /string/],
-    ["chat.completions", chat({ tools: many(1) }), "tools[0]", /expected object/],
+    ["chat.completions", chat({ tools: many(1) }), "tools[0]", /must be an object; it was 1\./],
     ["chat.completions", chat({ stop: many(1) }), "stop", /string/],
-    ["chat.completions", chat({ messages: [] }), "messages", /at least 1 item\b/],
+    [
+      "chat.completions",
+      chat({ messages: [] }),
+      "messages",
+      /must be a non-empty array of messages; it was an empty array/,
+    ],
     ["responses.create", { model: "m", input: many(1) }, "input", /./],
     ["responses.create", { model: "m", input: many({ type: "item_reference" }) }, "input", /./],
     ["embeddings", { model: "m", input: many(1) }, "input", /./],
-    ["rerank", { model: "m", query: "q", documents: many(1) }, "documents", /at most 1000 items/],
-    ["rerank", { model: "m", query: "q", documents: ["a", 1] }, "documents[1]", /expected string/],
+    [
+      "rerank",
+      { model: "m", query: "q", documents: many(1) },
+      "documents",
+      /must be an array of 1 to 1000 strings; it was an array of 250000 items/,
+    ],
+    ["rerank", { model: "m", query: "q", documents: ["a", 1] }, "documents[1]", /must be a string; it was 1\./],
     ["video.generations", { model: "m", prompt: "p", reference_images: many(1) }, "reference_images", /at most 9/],
     ["video.generations", { model: "m", prompt: "p", reference_video_urls: [1] }, "reference_video_urls[0]", /string/],
   ])("%s: the first fault of %#, in no time", (id, body, param, message) => {

@@ -6,6 +6,7 @@
 import * as z from "zod";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
 import { urlFault } from "../../formats/public-url.ts";
+import { judge } from "../../issue-words.ts";
 import type { AnswerReader, EventVerdict, MeasuredBody, Meter, Sent } from "../../meters/meter.ts";
 import { countParts } from "../../meters/parts.ts";
 import { believe, boundTokens, OwnCount } from "../../meters/tokens.ts";
@@ -80,11 +81,10 @@ function checkContent(
     if (isPlainPart(part)) continue;
     const type = typeof part === "object" && part !== null ? (part as { type?: unknown }).type : undefined;
     const schema = type === "text" ? TextPart : type === "image_url" ? ImagePart : OtherPart;
-    const issue = schema.safeParse(part).error?.issues[0];
-    if (issue) {
-      complain([index, ...issue.path], issue.message);
-      return;
-    }
+    const judged = judge<unknown>(schema, part);
+    if (judged.ok) continue;
+    complain([index, ...judged.fault.path], judged.fault.must);
+    return;
   }
 }
 
@@ -95,7 +95,7 @@ const MAX_CHOICES = 128;
 
 const ChatRequest = z.looseObject({
   model: z.string().min(1).max(256),
-  messages: list(Message, { least: 1, plain: isPlainMessage }),
+  messages: list(Message, { least: 1, plain: isPlainMessage, what: "messages" }),
   max_tokens: count(1).nullish(),
   max_completion_tokens: count(1).nullish(),
   temperature: z.number().min(0).max(2).nullish(),

@@ -26,7 +26,10 @@ const Item = z
 
 const ResponsesRequest = z.looseObject({
   model: z.string().min(1).max(256),
-  input: z.union([z.string(), list(Item, { least: 1 })], "must be a text or an array of content items"),
+  input: z.union(
+    [z.string(), list(Item, { least: 1, what: "content items" })],
+    "must be a text or an array of content items",
+  ),
   instructions: z.string().nullish(),
   previous_response_id: z.string().min(1).max(256).nullish(),
   max_output_tokens: z.int().min(1).nullish(),

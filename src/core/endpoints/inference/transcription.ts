@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { audioHeard, LONGEST_RECORDING_MS } from "../../meters/audio.ts";
 import { refused } from "../../outcome.ts";
+import { brief } from "../../schema-words.ts";
 import { TRANSCRIPT_ANSWER } from "../answer-names.ts";
 import { type BodyRule, type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -13,16 +14,12 @@ export const MAX_FILE_BYTES = 25 * 1024 * 1024;
 const TranscriptionRequest = z.looseObject({
   model: z.string().min(1).max(256),
   file: z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file"),
-  language: z
-    .string()
-    .regex(/^([A-Za-z]{2})?$/, "must be a two-letter ISO-639-1 code, or blank")
-    .optional(),
+  language: brief(z.string().regex(/^([A-Za-z]{2})?$/, "must be a two-letter ISO-639-1 code, or blank")).optional(),
   prompt: z.string().optional(),
   response_format: z.enum(["json", "text", "srt", "vtt", "verbose_json"]).optional(),
-  temperature: z
-    .string()
-    .refine((text) => text.trim() !== "" && Number.isFinite(Number(text)), "must be a number")
-    .optional(),
+  temperature: brief(
+    z.string().refine((text) => text.trim() !== "" && Number.isFinite(Number(text)), "must be a number"),
+  ).optional(),
 });
 type Transcription = z.infer<typeof TranscriptionRequest>;
 

@@ -4,6 +4,7 @@
  */
 import * as z from "zod";
 import { audioMade, charactersOf } from "../../meters/audio.ts";
+import { brief } from "../../schema-words.ts";
 import { type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { OTHER_DATA } from "../inspection/callers-data.ts";
@@ -24,10 +25,7 @@ export const TextLocalEditRequest = z.looseObject({
   original_text: z.string().min(1),
   edited_text: z.string().min(1),
   /** The one tuning field that can make the answer longer than its text is: on both sides of the edit. */
-  padding_ms: z
-    .string()
-    .regex(/^\d{1,6}(\.\d+)?$/, "must be a number of milliseconds below 1000000")
-    .optional(),
+  padding_ms: brief(z.string().regex(/^\d{1,6}(\.\d+)?$/, "must be a number of milliseconds below 1000000")).optional(),
 });
 
 export const voiceClone = endpoint({

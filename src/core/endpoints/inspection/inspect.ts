@@ -6,6 +6,7 @@
  * Linear in the body, whatever its names are: a path is only written for what is refused.
  */
 import type * as z from "zod";
+import { bracketed, clipped, formOf } from "../../issue-words.ts";
 import { FETCHED_NAMES, type Fetched, fetchedBy, fetchFault } from "./engine-url.ts";
 import { FoldFilter, fold } from "./fold.ts";
 import { fieldOf, namesIn, type Place, placeAt, placesOf } from "./places.ts";
@@ -63,7 +64,6 @@ const TOOL_NAMES = ["tools", "type"] as const;
 
 /** Names beyond these are judged each time: a body of many names must not fill the memory. */
 const MOST_VERDICTS = 4_096;
-const LONGEST_STEP = 64;
 /** Besides media. Folded. */
 const HOLDS_IDS: ReadonlySet<string> = new Set(["prompt", "voice"]);
 const PLAIN: Verdict = { twinOf: undefined, refused: undefined, fetched: undefined, holdsIds: false };
@@ -134,7 +134,7 @@ export class Inspector {
     const { noUrls } = this.#rules;
     if (fetched === "url" && noUrls !== undefined) return fault(refusing({ why: noUrls }));
     const wrong = fetchFault(fetched, text);
-    return wrong === undefined ? undefined : fault(invalid(wrong));
+    return wrong === undefined ? undefined : fault(invalid(wrong, text));
   }
 
   #value(value: unknown, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
@@ -225,9 +225,9 @@ const renaming =
   (path: string): string =>
     `\`${path}\` is not accepted: write \`${name}\`.`;
 const invalid =
-  (wrong: string) =>
+  (wrong: string, value: unknown) =>
   (path: string): string =>
-    `Invalid \`${path}\`: ${wrong}.`;
+    `\`${path}\` ${wrong}; it was ${formOf(value)}.`;
 
 /** `__proto__` is refused in the caller's own data too: readers in JavaScript would take it for more than a name. */
 function findProto(value: unknown): Found | undefined {
@@ -272,16 +272,11 @@ function badUrl(fetched: Fetched, value: unknown): Found | undefined {
     return undefined;
   }
   const wrong = typeof value === "string" ? fetchFault(fetched, value) : undefined;
-  return wrong === undefined ? undefined : here(invalid(wrong));
+  return wrong === undefined ? undefined : here(invalid(wrong, value));
 }
-
-const clipped = (name: string): string => (name.length > LONGEST_STEP ? `${name.slice(0, LONGEST_STEP)}...` : name);
 
 function faultAt(found: Found | undefined): FieldFault | undefined {
   if (!found) return undefined;
-  const path = found.steps.reduceRight<string>((text, step) => {
-    if (typeof step === "number") return `${text}[${step}]`;
-    return text ? `${text}.${clipped(step)}` : clipped(step);
-  }, "");
+  const path = bracketed(found.steps.toReversed());
   return { path, message: found.say(path) };
 }
