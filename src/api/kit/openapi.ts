@@ -3,8 +3,9 @@
  * an id of its own becomes a component.
  */
 import * as z from "zod";
-import { ErrorBody } from "./problem.ts";
-import type { Route } from "./route.ts";
+import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import { ComputeErrorBody, ErrorBody, VideoErrorBody } from "./problem.ts";
+import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "./route.ts";
 
 export interface DocumentInfo {
   readonly title: string;
@@ -24,13 +25,29 @@ export function documentOnce(routes: () => readonly Route[], info: DocumentInfo)
 
 type JsonObject = { [name: string]: unknown };
 
-const REFUSALS = {
-  400: "A field is missing, unknown or out of range; `param` names it",
-  401: "The bearer token is missing or wrong",
-  404: "Nothing has this id",
-  503: "The Worker is not configured, or something it needs is unavailable",
+/** What each status means; of 413 the limit says it. */
+const MEANINGS: { readonly [S in Exclude<RefusalStatus, 413>]: string } = {
+  400: "A field or header is missing, unknown or out of range; `param` names it",
+  401: "The bearer token is missing, wrong or no longer live",
+  402: "The balance does not cover the call, or its model has no price yet",
+  403: "This key may not do this",
+  404: "There is nothing of this name or id, or not for this key",
+  409: "It contradicts what stands",
+  422: "The model server cannot process this request",
+  429: "A limit or a budget has no room; `retry-after` says when to try again",
+  500: "A defect of the gateway",
+  502: "The model server failed",
+  503: "Something that the call needs is unavailable for a moment, or not configured",
+  504: "The model server did not answer in time",
 };
-const CHANGE_REFUSALS = { 409: "It contradicts what stands", 413: "The body is larger than 1 MB" };
+/** What any call may be refused with. */
+const ALWAYS: readonly RefusalStatus[] = [400, 401, 500, 503];
+
+const ERROR_BODIES: { readonly [S in ErrorShape]: z.ZodType } = {
+  openai: ErrorBody,
+  video: VideoErrorBody,
+  compute: ComputeErrorBody,
+};
 
 /** The document of these routes. */
 function openApi(routes: readonly Route[], info: DocumentInfo): JsonObject {
@@ -52,21 +69,25 @@ function openApi(routes: readonly Route[], info: DocumentInfo): JsonObject {
 }
 
 function operation(route: Route, schemas: Components): JsonObject {
-  const refusals = { ...REFUSALS, ...(route.method !== "get" && CHANGE_REFUSALS) };
   const responses: JsonObject = {};
   for (const [status, answer] of Object.entries(route.answers)) {
     const content: JsonObject = { "application/json": { schema: schemas.use(answer.schema, "output") } };
     if (route.alsoAs) content[route.alsoAs] = { schema: { type: "string" } };
     responses[status] = { description: answer.description, content };
   }
-  for (const [status, description] of Object.entries(refusals)) {
-    responses[status] = { description, content: { "application/json": { schema: schemas.use(ErrorBody, "output") } } };
+  const limit = `At most ${megabytes(route.maxBodyBytes ?? MAX_BODY_BYTES)} MB`;
+  const error = { "application/json": { schema: schemas.use(ERROR_BODIES[route.errors ?? "openai"], "output") } };
+  for (const status of refusalsOf(route)) {
+    const description = status === 413 ? `The body is too large. ${limit}` : MEANINGS[status];
+    responses[status] = { description, content: error };
   }
   return {
+    operationId: route.id,
     summary: route.summary,
     parameters: [...pathParameters(route.path), ...queryParameters(route, schemas)],
     ...(route.body && {
       requestBody: {
+        description: limit,
         required: !route.bodyOptional,
         content: { [route.bodyAs ?? "application/json"]: { schema: schemas.use(route.body, "input") } },
       },
@@ -74,6 +95,14 @@ function operation(route: Route, schemas: Components): JsonObject {
     responses,
   };
 }
+
+function refusalsOf(route: Route): readonly RefusalStatus[] {
+  const named = [...ALWAYS, ...(route.refusals ?? []), ...(route.body ? [413 as const] : [])];
+  return [...new Set(named)].sort();
+}
+
+/** In the unit that the limit was written in: 2^20 bytes, or 10^6. */
+const megabytes = (bytes: number): number => bytes / (bytes % 1_048_576 === 0 ? 1_048_576 : 1_000_000);
 
 const pathParameters = (path: string): JsonObject[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({

@@ -43,12 +43,23 @@ export const ErrorBody = z
   .object({
     error: z.object({
       message: z.string().meta({ description: "What is wrong and what to do" }),
-      type: z.enum(["invalid_request_error", "server_error"]),
+      type: z.enum([
+        "invalid_request_error",
+        "insufficient_quota",
+        "requests",
+        "tokens",
+        "idempotency_error",
+        "server_error",
+      ]),
       param: z.string().nullable().meta({ description: "The field to blame, in dots" }),
       code: z.string(),
     }),
   })
   .meta({ id: "Error" });
+
+/** The contract's other shapes: of video, and of the compute API. */
+export const VideoErrorBody = z.object({ error: z.string(), code: z.string() }).meta({ id: "VideoError" });
+export const ComputeErrorBody = z.object({ error: z.string() }).meta({ id: "ComputeError" });
 
 /** Turns whatever a handler threw into an answer. */
 export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {

@@ -7,13 +7,14 @@
  */
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
+import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
 import { parseJson } from "../../core/formats/json.ts";
 import { dotted, validate } from "../../core/issue-words.ts";
 import { type Refusal, toHttp } from "../../core/refusal.ts";
 import { readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
 import { invalid, Problem } from "./problem.ts";
 
-type Status = 200 | 201;
+type Status = 200 | 201 | 202;
 type Method = "get" | "post" | "put" | "patch" | "delete";
 
 /** What stands in braces in a path. */
@@ -25,6 +26,8 @@ interface AnswerShape {
   readonly description: string;
   readonly schema: z.ZodType;
 }
+/** What a call may be refused with. */
+export type RefusalStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 502 | 503 | 504;
 type Answers = { readonly [S in Status]?: AnswerShape };
 
 export interface Route<
@@ -33,6 +36,8 @@ export interface Route<
   Body extends z.ZodType = z.ZodType,
   A extends Answers = Answers,
 > {
+  /** Names the call in the document, `createKey`: unique there and never changed. */
+  readonly id: string;
   readonly method: Method;
   readonly path: Path;
   readonly summary: string;
@@ -41,11 +46,17 @@ export interface Route<
   readonly body?: Body;
   /** The body's media type, where it is not JSON; for documents of what others validate. */
   readonly bodyAs?: string;
+  /** The most that the body may have; 1 MB where it is not said. */
+  readonly maxBodyBytes?: number;
   /** With it an absent body counts as `{}`. */
   readonly bodyOptional?: true;
   readonly answers: A;
   /** Another media type that the 200 answer may have. */
   readonly alsoAs?: string;
+  /** What it may be refused with besides what every call of its document may. */
+  readonly refusals?: readonly RefusalStatus[];
+  /** The shape of its errors; OpenAI's where it is not said. */
+  readonly errors?: ErrorShape;
 }
 
 /** One validated call. `Work` is what its handler works with. */
@@ -81,17 +92,25 @@ export class Surface<Work, Bindings extends Env> {
   readonly routes: Route[] = [];
   readonly #app: Hono<Bindings>;
   readonly #workOf: (context: Context<Bindings>) => Work;
+  readonly #refusals: readonly RefusalStatus[];
 
-  constructor(app: Hono<Bindings>, workOf: (context: Context<Bindings>) => Work) {
+  /** `refusals`: what each of its calls may be refused with. */
+  constructor(
+    app: Hono<Bindings>,
+    workOf: (context: Context<Bindings>) => Work,
+    refusals: readonly RefusalStatus[] = [],
+  ) {
     this.#app = app;
     this.#workOf = workOf;
+    this.#refusals = refusals;
   }
 
   add<Path extends string, Query extends z.ZodType, Body extends z.ZodType, A extends Answers>(
     described: Route<Path, Query, Body, A>,
     handle: (call: Call<Work, Path, z.output<Query>, z.output<Body>>) => Promise<Reply<A> | Response>,
   ): void {
-    this.routes.push(described as unknown as Route);
+    const refusals = [...this.#refusals, ...usualRefusals(described), ...(described.refusals ?? [])];
+    this.routes.push({ ...(described as unknown as Route), refusals });
     const path = described.path.replaceAll(/\{(\w+)\}/g, ":$1");
     this.#app.on(described.method.toUpperCase(), path, async (context) => {
       const reply = await handle({
@@ -104,6 +123,12 @@ export class Surface<Work, Bindings extends Env> {
     });
   }
 }
+
+/** What names something may miss it; what changes something may contradict what stands. */
+const usualRefusals = ({ method, path }: Pick<Route, "method" | "path">): readonly RefusalStatus[] => [
+  ...(path.includes("{") ? [404 as const] : []),
+  ...(method === "get" ? [] : [409 as const]),
+];
 
 const NO_QUERY = z.strictObject({});
 
@@ -120,7 +145,7 @@ const flat = (queries: Record<string, string[]>): Record<string, string | string
   );
 
 /** Bytes and JSON values of a body; lists of models and targets are far below. */
-const MAX_BODY_BYTES = 1_000_000;
+export const MAX_BODY_BYTES = 1_000_000;
 const MAX_BODY_VALUES = 20_000;
 
 async function bodyOf(context: Context, { bodyOptional }: Pick<Route, "bodyOptional">): Promise<unknown> {

@@ -162,6 +162,7 @@ function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields
 }
 
 const create = route({
+  id: "createAccount",
   method: "post",
   path: "/admin/accounts",
   summary: "Make an account",
@@ -169,6 +170,7 @@ const create = route({
   answers: { 201: answers("The account", AccountAnswer) },
 });
 const list = route({
+  id: "listAccounts",
   method: "get",
   path: "/admin/accounts",
   summary: `List the live accounts, at most ${MOST_LISTED} in an answer`,
@@ -176,12 +178,14 @@ const list = route({
   answers: { 200: answers("Accounts in the order of their numbers", listOf(AccountAnswer)) },
 });
 const get = route({
+  id: "getAccount",
   method: "get",
   path: "/admin/accounts/{account}",
   summary: "Read an account",
   answers: { 200: answers("The account", AccountAnswer) },
 });
 const patch = route({
+  id: "updateAccount",
   method: "patch",
   path: "/admin/accounts/{account}",
   summary: "Change what is named, leave the rest",
@@ -189,6 +193,7 @@ const patch = route({
   answers: { 200: answers("The account", AccountAnswer) },
 });
 const remove = route({
+  id: "deleteAccount",
   method: "delete",
   path: "/admin/accounts/{account}",
   summary: "Delete an account: keys stop, own aliases and instances go, the ledger stays. 409 while calls hold money",

@@ -54,6 +54,7 @@ const aliasToWire = (row: AliasRow) => ({
 const owner = z.string().optional().meta({ description: "The alias that this account has for itself" });
 
 const put = route({
+  id: "putAlias",
   method: "put",
   path: "/admin/aliases/{alias}",
   summary: "Make or replace an alias",
@@ -61,6 +62,7 @@ const put = route({
   answers: { 200: answers("The alias", AliasAnswer) },
 });
 const list = route({
+  id: "listAliases",
   method: "get",
   path: "/admin/aliases",
   summary: "List the aliases, common ones and accounts' own; with `account`, its own only",
@@ -68,6 +70,7 @@ const list = route({
   answers: { 200: answers("Aliases by name", listOf(AliasAnswer)) },
 });
 const get = route({
+  id: "getAlias",
   method: "get",
   path: "/admin/aliases/{alias}",
   summary: "Read the common alias; with `account`, that account's own",
@@ -75,6 +78,7 @@ const get = route({
   answers: { 200: answers("The alias", AliasAnswer) },
 });
 const remove = route({
+  id: "deleteAlias",
   method: "delete",
   path: "/admin/aliases/{alias}",
   summary: "Delete the common alias; with `account`, that account's own",

@@ -51,6 +51,7 @@ export function adminApp(): Hono<AdminBindings> {
 }
 
 const read = route({
+  id: "getOpenApi",
   method: "get",
   path: "/admin/openapi.json",
   summary: "This document",

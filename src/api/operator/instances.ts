@@ -56,6 +56,7 @@ const instanceToWire = (row: InstanceRow) => ({
 });
 
 const put = route({
+  id: "putInstance",
   method: "put",
   path: "/admin/instances/{instance_id}",
   summary: "Register or replace an instance",
@@ -63,6 +64,7 @@ const put = route({
   answers: { 200: answers("The instance", InstanceAnswer) },
 });
 const list = route({
+  id: "listInstances",
   method: "get",
   path: "/admin/instances",
   summary: "List the instances",
@@ -73,12 +75,14 @@ const list = route({
   answers: { 200: answers("Instances by id", listOf(InstanceAnswer)) },
 });
 const get = route({
+  id: "getInstance",
   method: "get",
   path: "/admin/instances/{instance_id}",
   summary: "Read an instance",
   answers: { 200: answers("The instance", InstanceAnswer) },
 });
 const remove = route({
+  id: "deleteInstance",
   method: "delete",
   path: "/admin/instances/{instance_id}",
   summary: "Forget an instance",

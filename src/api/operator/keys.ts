@@ -17,6 +17,7 @@ import {
 import { answers, created, ok, route } from "../kit/route.ts";
 
 const create = route({
+  id: "createKey",
   method: "post",
   path: "/admin/accounts/{account}/keys",
   summary: "Make a key; its secret is shown in this answer only",
@@ -24,6 +25,7 @@ const create = route({
   answers: { 201: answers("The key with its secret", NewKeyAnswer) },
 });
 const list = route({
+  id: "listKeys",
   method: "get",
   path: "/admin/accounts/{account}/keys",
   summary: "List the keys that are not revoked",
@@ -31,12 +33,14 @@ const list = route({
   answers: { 200: answers("Keys, oldest first", listOf(KeyAnswer)) },
 });
 const get = route({
+  id: "getKey",
   method: "get",
   path: "/admin/accounts/{account}/keys/{key}",
   summary: "Read a key, revoked ones too",
   answers: { 200: answers("The key", KeyAnswer) },
 });
 const patch = route({
+  id: "updateKey",
   method: "patch",
   path: "/admin/accounts/{account}/keys/{key}",
   summary: "Change what is named, leave the rest; `blocked` holds from the moment it is answered",
@@ -44,12 +48,14 @@ const patch = route({
   answers: { 200: answers("The key", KeyAnswer) },
 });
 const remove = route({
+  id: "revokeKey",
   method: "delete",
   path: "/admin/accounts/{account}/keys/{key}",
   summary: "Revoke a key for good, from the moment it is answered",
   answers: { 200: answers("Revoked", Deleted) },
 });
 const rotate = route({
+  id: "rotateKey",
   method: "post",
   path: "/admin/accounts/{account}/keys/{key}/rotate",
   summary: "Give a key a new secret; the old one works until the grace ends",

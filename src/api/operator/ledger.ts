@@ -74,6 +74,7 @@ const auditToWire = (audit: Audit) => ({
 });
 
 const credit = route({
+  id: "creditAccount",
   method: "post",
   path: "/admin/accounts/{account}/credits",
   summary: "Book a top-up, a refund or a correction, once per reference",
@@ -84,6 +85,7 @@ const credit = route({
   },
 });
 const entries = route({
+  id: "listLedgerEntries",
   method: "get",
   path: "/admin/accounts/{account}/ledger",
   summary: "Read the ledger, newest first",
@@ -91,6 +93,7 @@ const entries = route({
   answers: { 200: answers("Entries", listOf(EntryAnswer)) },
 });
 const audit = route({
+  id: "auditAccount",
   method: "get",
   path: "/admin/audit/{account}",
   summary: "Recompute the ledger",

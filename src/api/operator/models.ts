@@ -93,6 +93,7 @@ const rowToWire = (row: ModelRow) => ({
 });
 
 const put = route({
+  id: "putModel",
   method: "put",
   path: "/admin/models/{model}",
   summary: "Add a row to the price book; one with the same `from` is replaced",
@@ -100,6 +101,7 @@ const put = route({
   answers: { 200: answers("The row", RowAnswer) },
 });
 const list = route({
+  id: "listModels",
   method: "get",
   path: "/admin/models",
   summary: "List each model with the row that holds now, or the first to come",
@@ -107,12 +109,14 @@ const list = route({
   answers: { 200: answers("Rows by model", listOf(RowAnswer)) },
 });
 const get = route({
+  id: "getModel",
   method: "get",
   path: "/admin/models/{model}",
   summary: "Read the row that holds now, or the first to come, and the history",
   answers: { 200: answers("The model", ModelAnswer) },
 });
 const remove = route({
+  id: "deleteModel",
   method: "delete",
   path: "/admin/models/{model}",
   summary: "Take a model with its history out of the price book",

@@ -64,6 +64,7 @@ export const teamChangesFrom = (body: z.output<typeof TeamPatch>): Changes<TeamF
 export const newTeamId = (): TeamId => asId<TeamId>(newId("team_"));
 
 const create = route({
+  id: "createTeam",
   method: "post",
   path: "/admin/accounts/{account}/teams",
   summary: "Make a team",
@@ -71,6 +72,7 @@ const create = route({
   answers: { 201: answers("The team", TeamAnswer) },
 });
 const list = route({
+  id: "listTeams",
   method: "get",
   path: "/admin/accounts/{account}/teams",
   summary: "List the live teams",
@@ -78,12 +80,14 @@ const list = route({
   answers: { 200: answers("Teams, oldest first", listOf(TeamAnswer)) },
 });
 const get = route({
+  id: "getTeam",
   method: "get",
   path: "/admin/accounts/{account}/teams/{team}",
   summary: "Read a team",
   answers: { 200: answers("The team", TeamAnswer) },
 });
 const patch = route({
+  id: "updateTeam",
   method: "patch",
   path: "/admin/accounts/{account}/teams/{team}",
   summary: "Change what is named, leave the rest",
@@ -91,6 +95,7 @@ const patch = route({
   answers: { 200: answers("The team", TeamAnswer) },
 });
 const remove = route({
+  id: "deleteTeam",
   method: "delete",
   path: "/admin/accounts/{account}/teams/{team}",
   summary: "Delete a team: its keys stop, its history stays",

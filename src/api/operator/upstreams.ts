@@ -101,6 +101,7 @@ function serviceRoot(text: string): string | undefined {
 }
 
 const put = route({
+  id: "putUpstream",
   method: "put",
   path: "/admin/upstreams/{upstream}",
   summary: "Make or replace an upstream",
@@ -108,6 +109,7 @@ const put = route({
   answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
 });
 const list = route({
+  id: "listUpstreams",
   method: "get",
   path: "/admin/upstreams",
   summary: "List the upstreams",
@@ -115,12 +117,14 @@ const list = route({
   answers: { 200: answers("Upstreams by id", listOf(UpstreamAnswer)) },
 });
 const get = route({
+  id: "getUpstream",
   method: "get",
   path: "/admin/upstreams/{upstream}",
   summary: "Read an upstream",
   answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
 });
 const remove = route({
+  id: "deleteUpstream",
   method: "delete",
   path: "/admin/upstreams/{upstream}",
   summary: "Delete an upstream that no alias, instance or model names",

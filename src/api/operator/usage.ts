@@ -7,6 +7,7 @@ import { UsageAnswer } from "../kit/usage-columns.ts";
 import { OPERATOR_GROUPS, reportQuery, usageReport } from "../kit/usage-report.ts";
 
 const report = route({
+  id: "reportUsage",
   method: "get",
   path: "/admin/usage",
   summary: "Report usage by the time that calls ended; keys and teams that are gone included",

@@ -56,12 +56,14 @@ const AccountStateAnswer = z
   .meta({ id: "AccountState" });
 
 const read = route({
+  id: "getAccount",
   method: "get",
   path: "/account",
   summary: "Limits and what is left of each, balance, and the models that this key may call with their prices",
   answers: { 200: answers("Where the key stands", AccountStateAnswer) },
 });
 const usage = route({
+  id: "reportUsage",
   method: "get",
   path: "/account/usage",
   summary: "Report usage: a member's key its own, others their account's or team's",

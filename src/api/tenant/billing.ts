@@ -32,12 +32,17 @@ const TransactionAnswer = z
   .meta({ id: "Transaction" });
 
 const balance = route({
+  id: "getBalance",
+  errors: "compute",
   method: "get",
   path: "/billing/balance",
   summary: "Read the account's balance",
   answers: { 200: answers("The balance", BalanceAnswer) },
 });
 const transactions = route({
+  id: "listTransactions",
+  errors: "compute",
+  refusals: [403],
   method: "get",
   path: "/billing/transactions",
   summary: "List what was booked, newest first; for owners",

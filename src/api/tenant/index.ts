@@ -35,7 +35,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
       return next();
     });
   }
-  const api: SelfServiceSurface = new Surface(app, (context) => context.get("tenant"));
+  const api: SelfServiceSurface = new Surface(app, (context) => context.get("tenant"), [429]);
   for (const add of [addSelfAccount, addSelfKeys, addSelfTeams, addSelfBilling]) add(api);
   for (const path of PATHS) {
     app.all(path, (context) => {

@@ -28,6 +28,8 @@ import { actOnKey, requireManager } from "./delegate.ts";
 import type { SelfServiceSurface, Tenant } from "./self-service.ts";
 
 const create = route({
+  id: "createKey",
+  refusals: [403],
   method: "post",
   path: "/account/keys",
   summary: "Make a key; its secret is shown in this answer only",
@@ -35,6 +37,8 @@ const create = route({
   answers: { 201: answers("The key with its secret", NewKeyAnswer) },
 });
 const list = route({
+  id: "listKeys",
+  refusals: [403],
   method: "get",
   path: "/account/keys",
   summary: "List the keys that are not revoked; a key of a team sees that team's",
@@ -42,12 +46,16 @@ const list = route({
   answers: { 200: answers("Keys, oldest first", listOf(KeyAnswer)) },
 });
 const get = route({
+  id: "getKey",
+  refusals: [403],
   method: "get",
   path: "/account/keys/{key}",
   summary: "Read a key",
   answers: { 200: answers("The key", KeyAnswer) },
 });
 const patch = route({
+  id: "updateKey",
+  refusals: [403],
   method: "patch",
   path: "/account/keys/{key}",
   summary: "Change what is named, leave the rest",
@@ -55,12 +63,16 @@ const patch = route({
   answers: { 200: answers("The key", KeyAnswer) },
 });
 const remove = route({
+  id: "revokeKey",
+  refusals: [403],
   method: "delete",
   path: "/account/keys/{key}",
   summary: "Revoke a key for good, from the moment it is answered",
   answers: { 200: answers("Revoked", Deleted) },
 });
 const rotate = route({
+  id: "rotateKey",
+  refusals: [403],
   method: "post",
   path: "/account/keys/{key}/rotate",
   summary: "Give a key a new secret; the old one works until the grace ends",

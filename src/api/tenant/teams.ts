@@ -23,6 +23,8 @@ import { actOnTeam, requireManager } from "./delegate.ts";
 import type { SelfServiceSurface } from "./self-service.ts";
 
 const create = route({
+  id: "createTeam",
+  refusals: [403],
   method: "post",
   path: "/account/teams",
   summary: "Make a team",
@@ -30,6 +32,8 @@ const create = route({
   answers: { 201: answers("The team", TeamAnswer) },
 });
 const list = route({
+  id: "listTeams",
+  refusals: [403],
   method: "get",
   path: "/account/teams",
   summary: "List the live teams; a key of a team sees that one",
@@ -37,12 +41,16 @@ const list = route({
   answers: { 200: answers("Teams, oldest first", listOf(TeamAnswer)) },
 });
 const get = route({
+  id: "getTeam",
+  refusals: [403],
   method: "get",
   path: "/account/teams/{team}",
   summary: "Read a team",
   answers: { 200: answers("The team", TeamAnswer) },
 });
 const patch = route({
+  id: "updateTeam",
+  refusals: [403],
   method: "patch",
   path: "/account/teams/{team}",
   summary: "Change what is named, leave the rest",
@@ -50,6 +58,8 @@ const patch = route({
   answers: { 200: answers("The team", TeamAnswer) },
 });
 const remove = route({
+  id: "deleteTeam",
+  refusals: [403],
   method: "delete",
   path: "/account/teams/{team}",
   summary: "Delete a team: its keys stop, its history stays",

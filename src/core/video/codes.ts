@@ -14,7 +14,7 @@ type VideoStatus = 400 | 429 | 502 | 503 | 504;
 
 const once = (status: VideoStatus): CodeRule => ({ statuses: [status], retry: false });
 
-const VIDEO_CODES: Readonly<Record<string, CodeRule>> = {
+export const VIDEO_CODES: Readonly<Record<string, CodeRule>> = {
   invalid_request: once(400),
   reference_media_unreachable: once(400),
   reference_media_too_long: once(400),
