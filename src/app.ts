@@ -1,5 +1,5 @@
 /**
- * The Worker's routes: one per entry of the endpoint table, the other surfaces, one place for what nobody serves and one
+ * The Worker's routes: one per entry of the endpoint table, the operator's and the tenants' own APIs, one place for what nobody serves and one
  * for what went wrong.
  */
 import { type Context, Hono } from "hono";

@@ -12,9 +12,9 @@ import type { EdgeNotices } from "../../platform/edge/directory.ts";
 import { openPorts, type PlatformPorts } from "../../platform/ports.ts";
 import type { PlatformSecrets } from "../../platform/secrets.ts";
 import { conflict, notFound } from "./problem.ts";
-import type { Surface } from "./route.ts";
+import type { ApiRoutes } from "./route.ts";
 
-export interface Desk {
+export interface AdminContext {
   readonly books: D1Database;
   readonly edge: Directory & EdgeNotices;
   readonly secrets: PlatformSecrets;
@@ -25,16 +25,20 @@ export interface Desk {
 
 export interface AdminBindings {
   Bindings: Env;
-  Variables: { desk: Desk };
+  Variables: { admin: AdminContext };
 }
-export type AdminSurface = Surface<Desk, AdminBindings>;
+export type AdminRoutes = ApiRoutes<AdminContext, AdminBindings>;
 
-export function openDesk(env: Env, context: Pick<ExecutionContext, "waitUntil">, secrets: PlatformSecrets): Desk {
-  return deskOf(env, openPorts(env, context, secrets));
+export function openContext(
+  env: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
+  secrets: PlatformSecrets,
+): AdminContext {
+  return contextOf(env, openPorts(env, context, secrets));
 }
 
 /** The same on ports that are open already. */
-export function deskOf(env: Env, ports: PlatformPorts): Desk {
+export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
   return {
     books: env.BOOKS,
     edge: ports.directory,
@@ -46,15 +50,21 @@ export function deskOf(env: Env, ports: PlatformPorts): Desk {
 }
 
 /** The account of this id with its object, deleted or not; unknown: 404. */
-export async function theAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountService }> {
-  const row = await findAccount(desk.books, id);
+export async function theAccount(
+  context: AdminContext,
+  id: string,
+): Promise<{ row: AccountRow; object: AccountService }> {
+  const row = await findAccount(context.books, id);
   if (!row) throw notFound("account", id);
-  return { row, object: desk.account(row.number) };
+  return { row, object: context.account(row.number) };
 }
 
 /** The same for what changes it: 409 where it is deleted. */
-export async function theLiveAccount(desk: Desk, id: string): Promise<{ row: AccountRow; object: AccountService }> {
-  const found = await theAccount(desk, id);
+export async function theLiveAccount(
+  context: AdminContext,
+  id: string,
+): Promise<{ row: AccountRow; object: AccountService }> {
+  const found = await theAccount(context, id);
   if (found.row.deleted) throw conflict("account_deleted", `The account '${id}' is deleted.`, "account");
   return found;
 }

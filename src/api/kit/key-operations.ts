@@ -7,7 +7,7 @@ import type { AccountService } from "../../core/account/account-service.ts";
 import type { Changes, Key, KeyFields } from "../../core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId, type KeyId } from "../../core/ids.ts";
 import { clipped } from "../../core/issue-words.ts";
-import { type Desk, known } from "./context.ts";
+import { type AdminContext, known } from "./context.ts";
 import { newKeyId } from "./key-schema.ts";
 import { conflict, invalid, notFound, tooMany } from "./problem.ts";
 
@@ -24,13 +24,13 @@ export interface KeyWithSecret {
   readonly secret: string;
 }
 
-export async function makeKey(desk: Desk, ring: KeyRing, fields: KeyFields): Promise<KeyWithSecret> {
+export async function makeKey(context: AdminContext, ring: KeyRing, fields: KeyFields): Promise<KeyWithSecret> {
   const id = newKeyId();
-  const secret = await desk.secrets.newKey(ring.number);
+  const secret = await context.secrets.newKey(ring.number);
   const key = await ring.object.createKey(id, secret.digest, secret.lastFour, fields);
   if (key === "no_team") throw noTeam(fields.team);
   if (key && "kind" in key) throw tooMany("keys", key.most);
-  desk.edge.keyMade(secret.digest, { account: ring.account, number: ring.number, keyId: id });
+  context.edge.keyMade(secret.digest, { account: ring.account, number: ring.number, keyId: id });
   return { key: known(key, "account", ring.account), secret: secret.text };
 }
 
@@ -52,17 +52,22 @@ export async function changeKey(ring: KeyRing, id: KeyId, changes: Changes<KeyFi
 }
 
 /** Refused from the moment this is answered, whatever the edge still holds. */
-export async function revokeKey(desk: Desk, ring: KeyRing, id: string): Promise<void> {
+export async function revokeKey(context: AdminContext, ring: KeyRing, id: string): Promise<void> {
   const revoked = known(await ring.object.revokeKey(asId<KeyId>(id)), "key", id);
-  desk.edge.keysDropped(revoked.digests);
+  context.edge.keysDropped(revoked.digests);
 }
 
-export async function rotateKey(desk: Desk, ring: KeyRing, id: KeyId, graceMs: number): Promise<KeyWithSecret> {
-  const secret = await desk.secrets.newKey(ring.number);
+export async function rotateKey(
+  context: AdminContext,
+  ring: KeyRing,
+  id: KeyId,
+  graceMs: number,
+): Promise<KeyWithSecret> {
+  const secret = await context.secrets.newKey(ring.number);
   const rotated = await ring.object.rotateKey(id, secret.digest, secret.lastFour, graceMs);
   if (!rotated) throw notFound("key", id);
-  if (graceMs === 0) desk.edge.keysDropped(rotated.digests.filter((digest) => digest !== secret.digest));
-  desk.edge.keyMade(secret.digest, { account: ring.account, number: ring.number, keyId: id });
+  if (graceMs === 0) context.edge.keysDropped(rotated.digests.filter((digest) => digest !== secret.digest));
+  context.edge.keyMade(secret.digest, { account: ring.account, number: ring.number, keyId: id });
   return { key: rotated.key, secret: secret.text };
 }
 

@@ -12,7 +12,7 @@ import {
 import { asId, type KeyId, type TeamId } from "../../core/ids.ts";
 import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer } from "./fields.ts";
 import { newId } from "./new-id.ts";
-import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "./serializers.ts";
+import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "./serializers.ts";
 
 const allowed = z
   .string()
@@ -94,7 +94,7 @@ export const NewKeyAnswer = KeyAnswer.extend({
   key: z.string().meta({ description: "The secret, shown this once" }),
 }).meta({ id: "NewKey" });
 
-export const keyToWire = (key: Key) => ({
+export const serializeKey = (key: Key) => ({
   id: key.id,
   name: key.name,
   team: key.team,
@@ -108,7 +108,7 @@ export const keyToWire = (key: Key) => ({
   last_four: key.lastFour,
   created_at: toIso(key.createdAtMs),
   revoked_at: toIsoOrNull(key.revokedAtMs),
-  ...limitsToWire(key.limits),
+  ...serializeLimits(key.limits),
 });
 
 export const newKeyFrom = (body: z.output<typeof KeyBody>): KeyFields => ({

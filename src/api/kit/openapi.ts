@@ -1,5 +1,5 @@
 /**
- * OpenAPI 3.1 from the routes of a surface: the schemas that validate, as zod writes them in JSON Schema. A schema with
+ * OpenAPI 3.1 from the routes of an API: the schemas that validate, as zod writes them in JSON Schema. A schema with
  * an id of its own becomes a component.
  */
 import * as z from "zod";

@@ -3,17 +3,17 @@
 import { clipped } from "../../core/issue-words.ts";
 import { findAccount } from "../../platform/d1/accounts.ts";
 import { missingUpstreams } from "../../platform/d1/upstreams.ts";
-import type { Desk } from "./context.ts";
+import type { AdminContext } from "./context.ts";
 import { invalid } from "./problem.ts";
 
 /** `paramAt`: the field of the index-th of them. */
 export async function requireUpstreams(
-  desk: Desk,
+  context: AdminContext,
   named: readonly { readonly upstream: string }[],
   paramAt: (index: number) => string,
 ): Promise<void> {
   const missing = await missingUpstreams(
-    desk.books,
+    context.books,
     named.map(({ upstream }) => upstream),
   );
   const index = named.findIndex(({ upstream }) => missing.includes(upstream));
@@ -26,9 +26,9 @@ export async function requireUpstreams(
   );
 }
 
-export async function requireAccount(desk: Desk, account: string | null): Promise<void> {
+export async function requireAccount(context: AdminContext, account: string | null): Promise<void> {
   if (account === null) return;
-  const row = await findAccount(desk.books, account);
+  const row = await findAccount(context.books, account);
   if (!row || row.deleted)
     throw invalid("account", `\`account\` must name a live account; there is no '${clipped(account)}'.`);
 }

@@ -88,7 +88,7 @@ export const ok = <Body>(body: Body) => ({ status: 200 as const, body });
 export const created = <Body>(body: Body) => ({ status: 201 as const, body });
 
 /** A set of calls on one application. */
-export class Surface<Work, Bindings extends Env> {
+export class ApiRoutes<Work, Bindings extends Env> {
   readonly routes: Route[] = [];
   readonly #app: Hono<Bindings>;
   readonly #workOf: (context: Context<Bindings>) => Work;

@@ -38,7 +38,7 @@ export function limitsIn(body: LimitBody): Partial<Limits> | undefined {
   return Object.keys(named).length > 0 ? named : undefined;
 }
 
-export const limitsToWire = (limits: Limits) => ({
+export const serializeLimits = (limits: Limits) => ({
   rpm_limit: limits.rpm_limit,
   tpm_limit: limits.tpm_limit,
   rpd_limit: limits.rpd_limit,
@@ -68,14 +68,14 @@ export function planFrom(body: PlanBody): Plan {
   return { markupPercent: body.markup_percent ?? 0, overrides: Object.fromEntries(overrides) };
 }
 
-export const planToWire = (plan: Plan) => ({
+export const serializePlan = (plan: Plan) => ({
   markup_percent: plan.markupPercent,
   overrides: Object.fromEntries(
-    Object.entries(plan.overrides).map(([model, override]) => [model, overrideToWire(override)]),
+    Object.entries(plan.overrides).map(([model, override]) => [model, serializeOverride(override)]),
   ),
 });
 
-const overrideToWire = (override: PlanOverride): Record<string, number> =>
+const serializeOverride = (override: PlanOverride): Record<string, number> =>
   override.kind === "markup"
     ? { markup_percent: override.markupPercent }
     : (mapUnits(override.priceNanoUsd, toUsd) as Record<Unit, number>);
@@ -90,7 +90,7 @@ export function pricesFrom(body: PricesBody): { costNanoUsd: UnitPrices; priceNa
   };
 }
 
-export const pricesToWire = (costs: UnitPrices, prices: UnitPrices) =>
+export const serializePrices = (costs: UnitPrices, prices: UnitPrices) =>
   mapUnits(costs, (cost, unit) => {
     const price = prices[unit];
     return { cost_usd: toUsd(cost), price_usd: price === undefined ? null : toUsd(price) };

@@ -92,7 +92,7 @@ function usd(nanoUsd: bigint): Decimal {
 }
 
 /** Rows for JSON, in the order of the columns. */
-export function usageToWire(
+export function serializeUsage(
   rows: readonly UsageRow[],
   groupBy: readonly UsageGroup[],
   reader: Reader,

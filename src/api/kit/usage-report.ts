@@ -6,7 +6,7 @@ import { rawUsageKeptFrom, reportUsage, USAGE_GROUPS, type UsageGroup } from "..
 import { time } from "./fields.ts";
 import { invalid } from "./problem.ts";
 import { toIso } from "./serializers.ts";
-import { csvHead, type Reader, usageToCsv, usageToWire } from "./usage-columns.ts";
+import { csvHead, type Reader, serializeUsage, usageToCsv } from "./usage-columns.ts";
 
 const CSV_PAGE = 5_000;
 
@@ -74,7 +74,7 @@ export async function usageReport(
   const offset = Number(request.cursor ?? 0);
   const rows = await reportUsage(books, { ...query, limit: request.limit + 1, offset });
   return {
-    data: usageToWire(rows.slice(0, request.limit), request.group_by, reader),
+    data: serializeUsage(rows.slice(0, request.limit), request.group_by, reader),
     next_cursor: rows.length > request.limit ? String(offset + request.limit) : null,
   };
 }

@@ -17,7 +17,7 @@ import {
   markOpened,
   renameAccount,
 } from "../../platform/d1/accounts.ts";
-import { type AdminSurface, type Desk, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import {
   ACCOUNT_ID,
   Deleted,
@@ -35,7 +35,15 @@ import {
 } from "../kit/fields.ts";
 import { conflict, invalid } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
-import { limitsFrom, limitsIn, limitsToWire, planFrom, planToWire, toIso, toIsoOrNull } from "../kit/serializers.ts";
+import {
+  limitsFrom,
+  limitsIn,
+  planFrom,
+  serializeLimits,
+  serializePlan,
+  toIso,
+  toIsoOrNull,
+} from "../kit/serializers.ts";
 
 const OPENING_REFERENCE = "opening";
 /** Each account listed is a question to its object: a Worker's call may ask a bounded number, and not all at once. */
@@ -119,7 +127,7 @@ const AccountAnswer = z
   })
   .meta({ id: "Account" });
 
-const accountToWire = (account: Account) => ({
+const serializeAccount = (account: Account) => ({
   id: account.id,
   number: account.number,
   name: account.name,
@@ -128,12 +136,12 @@ const accountToWire = (account: Account) => ({
   credit_limit_usd: toUsd(account.creditLimitNanoUsd),
   compute_enabled: account.computeEnabled,
   on_disconnect: account.onDisconnect,
-  plan: planToWire(account.plan),
+  plan: serializePlan(account.plan),
   balance_usd: toUsd(account.balanceNanoUsd),
   held_usd: toUsd(account.heldNanoUsd),
   created_at: toIso(account.createdAtMs),
   deleted_at: toIsoOrNull(account.deletedAtMs),
-  ...limitsToWire(account.limits),
+  ...serializeLimits(account.limits),
 });
 
 const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
@@ -200,41 +208,41 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-export function addAccounts(api: AdminSurface): void {
-  api.add(create, async ({ work: desk, body }) => {
-    const made = await makeAccount(desk, body);
-    return created(accountToWire(made));
+export function addAccounts(api: AdminRoutes): void {
+  api.add(create, async ({ work: context, body }) => {
+    const made = await makeAccount(context, body);
+    return created(serializeAccount(made));
   });
 
-  api.add(list, async ({ work: desk, query }) => {
+  api.add(list, async ({ work: context, query }) => {
     const { limit, cursor } = pageRequest(query);
-    const page = await listAccounts(desk.books, { limit: Math.min(limit, MOST_LISTED), cursor });
+    const page = await listAccounts(context.books, { limit: Math.min(limit, MOST_LISTED), cursor });
     const data: z.input<typeof AccountAnswer>[] = [];
     for (let start = 0; start < page.data.length; start += ASKED_AT_ONCE) {
       const some = page.data.slice(start, start + ASKED_AT_ONCE);
-      const accounts = await Promise.all(some.map((row) => desk.account(row.number).describe()));
-      data.push(...accounts.filter((account) => account !== undefined).map(accountToWire));
+      const accounts = await Promise.all(some.map((row) => context.account(row.number).describe()));
+      data.push(...accounts.filter((account) => account !== undefined).map(serializeAccount));
     }
     return ok({ data, next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params }) => {
+  api.add(get, async ({ work: context, params }) => {
     const { account: id } = params;
-    const { object } = await theAccount(desk, id);
-    return ok(accountToWire(known(await object.describe(), "account", id)));
+    const { object } = await theAccount(context, id);
+    return ok(serializeAccount(known(await object.describe(), "account", id)));
   });
 
-  api.add(patch, async ({ work: desk, params, body }) => {
+  api.add(patch, async ({ work: context, params, body }) => {
     const { account: id } = params;
-    const { row, object } = await theLiveAccount(desk, id);
+    const { row, object } = await theLiveAccount(context, id);
     const changed = known(await object.amend(changesFrom(body)), "account", id);
-    if (body.name !== undefined) await renameAccount(desk.books, row, changed.name);
-    return ok(accountToWire(changed));
+    if (body.name !== undefined) await renameAccount(context.books, row, changed.name);
+    return ok(serializeAccount(changed));
   });
 
-  api.add(remove, async ({ work: desk, params }) => {
+  api.add(remove, async ({ work: context, params }) => {
     const { account: id } = params;
-    const { row, object } = await theAccount(desk, id);
+    const { row, object } = await theAccount(context, id);
     const end = known(await object.close(), "account", id);
     if (end.kind === "holds_open") {
       throw conflict(
@@ -242,26 +250,26 @@ export function addAccounts(api: AdminSurface): void {
         `${end.openHolds} calls of the account are in flight. Delete it when they have ended.`,
       );
     }
-    if (await markDeleted(desk.books, row, desk.now())) await desk.edge.routingChanged();
+    if (await markDeleted(context.books, row, context.now())) await context.edge.routingChanged();
     return ok(deleted(id));
   });
 }
 
-async function makeAccount(desk: Desk, body: z.output<typeof AccountBody>): Promise<Account> {
+async function makeAccount(context: AdminContext, body: z.output<typeof AccountBody>): Promise<Account> {
   const fields: AccountFields = {
     ...NEW_ACCOUNT,
     name: body.name,
     ...changesFrom(body),
     limits: limitsFrom(body, NO_LIMITS),
   };
-  const row = await enterAccount(desk.books, body.id, body.name, desk.now());
+  const row = await enterAccount(context.books, body.id, body.name, context.now());
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
-  const object = desk.account(row.number);
+  const object = context.account(row.number);
   await object.open(row.id, row.number, fields);
   // Taken up after it broke off, the object has the fields of that time: the ones of this call hold.
   if (body.id !== undefined) await object.amend(fields);
   if (body.balance_usd) await bookOpening(object, body.balance_usd);
-  await markOpened(desk.books, row, body.name, desk.now());
+  await markOpened(context.books, row, body.name, context.now());
   return known(await object.describe(), "account", row.id);
 }
 

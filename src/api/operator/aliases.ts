@@ -4,7 +4,7 @@ import { type AccountId, asId } from "../../core/ids.ts";
 import { type AliasRow, parseInstanceModel } from "../../core/routing/routes.ts";
 import { deleteAlias, findAlias, listAliases, putAlias } from "../../platform/d1/aliases.ts";
 import { findInstance } from "../../platform/d1/instances.ts";
-import { type AdminSurface, type Desk, known } from "../kit/context.ts";
+import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, modelName, namedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { requireAccount, requireUpstreams } from "../kit/references.ts";
@@ -44,7 +44,7 @@ const AliasAnswer = z
   })
   .meta({ id: "Alias" });
 
-const aliasToWire = (row: AliasRow) => ({
+const serializeAlias = (row: AliasRow) => ({
   alias: row.alias,
   account: row.account,
   targets: row.targets.map((target) => ({ ...target })),
@@ -86,34 +86,34 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-export function addAliases(api: AdminSurface): void {
-  api.add(put, async ({ work: desk, params, body }) => {
+export function addAliases(api: AdminRoutes): void {
+  api.add(put, async ({ work: context, params, body }) => {
     const row = aliasFrom(params.alias, body);
-    await requireAccount(desk, row.account);
-    await requireUpstreams(desk, row.targets, (index) => `targets.${index}.upstream`);
-    await refuseForeignInstances(desk, row);
-    await putAlias(desk.books, row, desk.now());
-    await desk.edge.routingChanged();
-    return ok(aliasToWire(row));
+    await requireAccount(context, row.account);
+    await requireUpstreams(context, row.targets, (index) => `targets.${index}.upstream`);
+    await refuseForeignInstances(context, row);
+    await putAlias(context.books, row, context.now());
+    await context.edge.routingChanged();
+    return ok(serializeAlias(row));
   });
 
-  api.add(list, async ({ work: desk, query }) => {
-    const page = await listAliases(desk.books, pageRequest(query), query.account);
-    return ok({ data: page.data.map(aliasToWire), next_cursor: page.nextCursor });
+  api.add(list, async ({ work: context, query }) => {
+    const page = await listAliases(context.books, pageRequest(query), query.account);
+    return ok({ data: page.data.map(serializeAlias), next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params, query }) => {
+  api.add(get, async ({ work: context, params, query }) => {
     const { alias: called } = params;
     const { account } = query;
-    const row = await findAlias(desk.books, called, account ?? null);
-    return ok(aliasToWire(known(row, "alias", called)));
+    const row = await findAlias(context.books, called, account ?? null);
+    return ok(serializeAlias(known(row, "alias", called)));
   });
 
-  api.add(remove, async ({ work: desk, params, query }) => {
+  api.add(remove, async ({ work: context, params, query }) => {
     const { alias: called } = params;
     const { account } = query;
-    if (!(await deleteAlias(desk.books, called, account ?? null))) throw notFound("alias", called);
-    await desk.edge.routingChanged();
+    if (!(await deleteAlias(context.books, called, account ?? null))) throw notFound("alias", called);
+    await context.edge.routingChanged();
     return ok(deleted(called));
   });
 }
@@ -136,10 +136,10 @@ function aliasFrom(called: string, body: z.output<typeof AliasBody>): AliasRow {
 }
 
 /** Whoever may call the alias would call an instance that is somebody else's. */
-async function refuseForeignInstances(desk: Desk, row: AliasRow): Promise<void> {
+async function refuseForeignInstances(context: AdminContext, row: AliasRow): Promise<void> {
   for (const [index, target] of row.targets.entries()) {
     const called = parseInstanceModel(target.model);
-    const instance = called && (await findInstance(desk.books, called.instanceId));
+    const instance = called && (await findInstance(context.books, called.instanceId));
     if (instance && instance.account !== row.account) {
       throw conflict(
         "foreign_instance",

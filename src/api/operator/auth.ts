@@ -5,7 +5,7 @@
 import type { MiddlewareHandler } from "hono";
 import { equalInConstantTime } from "../../core/account/api-key.ts";
 import { readSecrets } from "../../platform/secrets.ts";
-import { type AdminBindings, openDesk } from "../kit/context.ts";
+import { type AdminBindings, openContext } from "../kit/context.ts";
 import { Problem } from "../kit/problem.ts";
 
 const LEAST_TOKEN_CHARACTERS = 24;
@@ -28,6 +28,6 @@ export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, ne
   }
   const secrets = await readSecrets(context.env);
   if (!secrets.ok) throw new Problem(503, "not_configured", secrets.fault.message);
-  context.set("desk", openDesk(context.env, context.executionCtx, secrets.secrets));
+  context.set("admin", openContext(context.env, context.executionCtx, secrets.secrets));
   await next();
 };

@@ -2,16 +2,16 @@
  * The operator's API, `/admin`: accounts, credits, keys, teams, routing, prices, usage.
  *
  * One zod schema a body validates it, types its handler and stands in `/admin/openapi.json`. Resources are files; what
- * they share is `fields` (what may be said), `wire` (how it is said), `route` (how it is called), `desk` (what they work
+ * they share is `fields` (what may be said), `serializers` (how it is said), `route` (how it is called), `context` (what they work
  * with), `problem` (how it is refused). The books are in D1 and in the accounts' objects; this folder keeps nothing.
  */
 import { Hono } from "hono";
 import * as z from "zod";
 import { log } from "../../platform/log.ts";
-import type { AdminBindings, AdminSurface } from "../kit/context.ts";
+import type { AdminBindings, AdminRoutes } from "../kit/context.ts";
 import { documentOnce } from "../kit/openapi.ts";
 import { answerError, Problem } from "../kit/problem.ts";
-import { answers, route, Surface } from "../kit/route.ts";
+import { ApiRoutes, answers, route } from "../kit/route.ts";
 import { addAccounts } from "./accounts.ts";
 import { addAliases } from "./aliases.ts";
 import { operatorOnly } from "./auth.ts";
@@ -42,7 +42,7 @@ export function adminApp(): Hono<AdminBindings> {
   app.onError((error, context) => answerError(error, context, log));
   // Nothing of a request is read before its sender is known.
   app.use("/admin/*", operatorOnly);
-  const api: AdminSurface = new Surface(app, (context) => context.get("desk"));
+  const api: AdminRoutes = new ApiRoutes(app, (context) => context.get("admin"));
   for (const add of RESOURCES) add(api);
   app.all("/admin/*", (context) => {
     throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not a call of this API.`);
@@ -58,7 +58,7 @@ const read = route({
   answers: { 200: answers("OpenAPI 3.1", z.looseObject({})) },
 });
 
-function addDocument(api: AdminSurface): void {
+function addDocument(api: AdminRoutes): void {
   const document = documentOnce(() => api.routes, {
     title: "Tollgate, the operator's API",
     description:

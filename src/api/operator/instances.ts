@@ -4,7 +4,7 @@ import { type AccountId, asId } from "../../core/ids.ts";
 import type { InstanceRow } from "../../core/routing/routes.ts";
 import { foreignAliasesOf } from "../../platform/d1/aliases.ts";
 import { deleteInstance, findInstance, listInstances, putInstance } from "../../platform/d1/instances.ts";
-import { type AdminSurface, known } from "../kit/context.ts";
+import { type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, modelName, numberedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { requireAccount, requireUpstreams } from "../kit/references.ts";
@@ -45,7 +45,7 @@ const InstanceAnswer = z
   })
   .meta({ id: "Instance" });
 
-const instanceToWire = (row: InstanceRow) => ({
+const serializeInstance = (row: InstanceRow) => ({
   instance_id: row.instanceId,
   model: `${row.name}:${row.instanceId}`,
   account: row.account,
@@ -89,16 +89,16 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-export function addInstances(api: AdminSurface): void {
-  api.add(put, async ({ work: desk, params, body }) => {
+export function addInstances(api: AdminRoutes): void {
+  api.add(put, async ({ work: context, params, body }) => {
     const row = instanceFrom(params.instance_id, body);
-    await requireAccount(desk, row.account);
+    await requireAccount(context, row.account);
     await requireUpstreams(
-      desk,
+      context,
       row.upstreams.map((upstream) => ({ upstream })),
       (index) => `upstreams.${index}`,
     );
-    const foreign = await foreignAliasesOf(desk.books, row.instanceId, row.account);
+    const foreign = await foreignAliasesOf(context.books, row.instanceId, row.account);
     if (foreign.length > 0) {
       throw conflict(
         "foreign_instance",
@@ -106,26 +106,26 @@ export function addInstances(api: AdminSurface): void {
         "account",
       );
     }
-    await putInstance(desk.books, row, desk.now());
-    await desk.edge.routingChanged();
-    return ok(instanceToWire(row));
+    await putInstance(context.books, row, context.now());
+    await context.edge.routingChanged();
+    return ok(serializeInstance(row));
   });
 
-  api.add(list, async ({ work: desk, query }) => {
-    const page = await listInstances(desk.books, pageRequest(query), query.account);
-    return ok({ data: page.data.map(instanceToWire), next_cursor: page.nextCursor });
+  api.add(list, async ({ work: context, query }) => {
+    const page = await listInstances(context.books, pageRequest(query), query.account);
+    return ok({ data: page.data.map(serializeInstance), next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params }) => {
+  api.add(get, async ({ work: context, params }) => {
     const { instance_id: id } = params;
-    const row = await findInstance(desk.books, instanceIdFrom(id));
-    return ok(instanceToWire(known(row, "instance", id)));
+    const row = await findInstance(context.books, instanceIdFrom(id));
+    return ok(serializeInstance(known(row, "instance", id)));
   });
 
-  api.add(remove, async ({ work: desk, params }) => {
+  api.add(remove, async ({ work: context, params }) => {
     const { instance_id: id } = params;
-    if (!(await deleteInstance(desk.books, instanceIdFrom(id)))) throw notFound("instance", id);
-    await desk.edge.routingChanged();
+    if (!(await deleteInstance(context.books, instanceIdFrom(id)))) throw notFound("instance", id);
+    await context.edge.routingChanged();
     return ok(deleted(id));
   });
 }

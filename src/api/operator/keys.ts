@@ -1,7 +1,7 @@
 /** `/admin/accounts/{account}/keys`: virtual keys. A secret is shown once, where it is made. */
 import * as z from "zod";
 import { asId, type TeamId } from "../../core/ids.ts";
-import { type AdminSurface, type Desk, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
 import { changeKey, type KeyRing, makeKey, readKey, readLiveKey, revokeKey, rotateKey } from "../kit/key-operations.ts";
 import {
@@ -9,10 +9,10 @@ import {
   KeyBody,
   KeyPatch,
   keyChangesFrom,
-  keyToWire,
   NewKeyAnswer,
   newKeyFrom,
   RotateBody,
+  serializeKey,
 } from "../kit/key-schema.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 
@@ -64,52 +64,52 @@ const rotate = route({
   answers: { 200: answers("The key with its new secret", NewKeyAnswer) },
 });
 
-export function addKeys(api: AdminSurface): void {
-  api.add(create, async ({ work: desk, params, body }) => {
-    const ring = await liveRing(desk, params.account);
-    const made = await makeKey(desk, ring, newKeyFrom(body));
-    return created({ ...keyToWire(made.key), key: made.secret });
+export function addKeys(api: AdminRoutes): void {
+  api.add(create, async ({ work: context, params, body }) => {
+    const ring = await liveRing(context, params.account);
+    const made = await makeKey(context, ring, newKeyFrom(body));
+    return created({ ...serializeKey(made.key), key: made.secret });
   });
 
-  api.add(list, async ({ work: desk, params, query }) => {
+  api.add(list, async ({ work: context, params, query }) => {
     const { account: id } = params;
-    const { object } = await theAccount(desk, id);
+    const { object } = await theAccount(context, id);
     const team = query.team === undefined ? undefined : asId<TeamId>(query.team);
     const page = known(await object.keys(pageRequest(query), team), "account", id);
-    return ok({ data: page.data.map(keyToWire), next_cursor: page.nextCursor });
+    return ok({ data: page.data.map(serializeKey), next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params }) => {
+  api.add(get, async ({ work: context, params }) => {
     const { account: id, key: keyId } = params;
-    const { row, object } = await theAccount(desk, id);
+    const { row, object } = await theAccount(context, id);
     const found = await readKey({ account: row.id, number: row.number, object }, keyId);
-    return ok(keyToWire(found));
+    return ok(serializeKey(found));
   });
 
-  api.add(patch, async ({ work: desk, params, body }) => {
+  api.add(patch, async ({ work: context, params, body }) => {
     const { account: id, key: keyId } = params;
-    const ring = await liveRing(desk, id);
+    const ring = await liveRing(context, id);
     const current = await readLiveKey(ring, keyId);
-    return ok(keyToWire(await changeKey(ring, current.id, keyChangesFrom(body))));
+    return ok(serializeKey(await changeKey(ring, current.id, keyChangesFrom(body))));
   });
 
-  api.add(remove, async ({ work: desk, params }) => {
+  api.add(remove, async ({ work: context, params }) => {
     const { account: id, key: keyId } = params;
-    await revokeKey(desk, await liveRing(desk, id), keyId);
+    await revokeKey(context, await liveRing(context, id), keyId);
     return ok(deleted(keyId));
   });
 
-  api.add(rotate, async ({ work: desk, params, body }) => {
+  api.add(rotate, async ({ work: context, params, body }) => {
     const { account: id, key: keyId } = params;
-    const ring = await liveRing(desk, id);
+    const ring = await liveRing(context, id);
     const current = await readLiveKey(ring, keyId);
     const graceMs = Math.round(body.grace_seconds * 1000);
-    const rotated = await rotateKey(desk, ring, current.id, graceMs);
-    return ok({ ...keyToWire(rotated.key), key: rotated.secret });
+    const rotated = await rotateKey(context, ring, current.id, graceMs);
+    return ok({ ...serializeKey(rotated.key), key: rotated.secret });
   });
 }
 
-async function liveRing(desk: Desk, account: string): Promise<KeyRing> {
-  const { row, object } = await theLiveAccount(desk, account);
+async function liveRing(context: AdminContext, account: string): Promise<KeyRing> {
+  const { row, object } = await theLiveAccount(context, account);
   return { account: row.id, number: row.number, object };
 }

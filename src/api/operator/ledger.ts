@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { type Audit, type Credit, ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
-import { type AdminSurface, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import { type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { listOf, numberedPage, pageRequest, signedUsd, timeAnswer, usdAnswer } from "../kit/fields.ts";
 import { conflict, invalid } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
@@ -47,7 +47,7 @@ const AuditAnswer = z
   })
   .meta({ id: "Audit" });
 
-const entryToWire = (entry: LedgerEntry) => ({
+const serializeEntry = (entry: LedgerEntry) => ({
   id: entry.id,
   kind: entry.kind,
   amount_usd: toUsd(entry.amountNanoUsd),
@@ -60,7 +60,7 @@ const entryToWire = (entry: LedgerEntry) => ({
   note: entry.note,
 });
 
-const auditToWire = (audit: Audit) => ({
+const serializeAudit = (audit: Audit) => ({
   ok: audit.ok,
   entries_usd: toUsd(audit.entriesNanoUsd),
   balance_usd: toUsd(audit.balanceNanoUsd),
@@ -100,17 +100,17 @@ const audit = route({
   answers: { 200: answers("What the recomputation found", AuditAnswer) },
 });
 
-export function addLedger(api: AdminSurface): void {
-  api.add(credit, async ({ work: desk, params, body }) => {
+export function addLedger(api: AdminRoutes): void {
+  api.add(credit, async ({ work: context, params, body }) => {
     const { account: id } = params;
     const wanted = creditFrom(body);
-    const { object } = await theLiveAccount(desk, id);
+    const { object } = await theLiveAccount(context, id);
     const outcome = known(await object.credit(wanted), "account", id);
     switch (outcome.kind) {
       case "booked":
-        return created(entryToWire(outcome.entry));
+        return created(serializeEntry(outcome.entry));
       case "already_booked":
-        return ok(entryToWire(outcome.entry));
+        return ok(serializeEntry(outcome.entry));
       case "reference_conflict":
         throw conflict(
           "reference_conflict",
@@ -127,17 +127,17 @@ export function addLedger(api: AdminSurface): void {
     }
   });
 
-  api.add(entries, async ({ work: desk, params, query }) => {
+  api.add(entries, async ({ work: context, params, query }) => {
     const { account: id } = params;
-    const { object } = await theAccount(desk, id);
+    const { object } = await theAccount(context, id);
     const page = known(await object.entries(pageRequest(query)), "account", id);
-    return ok({ data: page.data.map(entryToWire), next_cursor: page.nextCursor });
+    return ok({ data: page.data.map(serializeEntry), next_cursor: page.nextCursor });
   });
 
-  api.add(audit, async ({ work: desk, params }) => {
+  api.add(audit, async ({ work: context, params }) => {
     const { account: id } = params;
-    const { object } = await theAccount(desk, id);
-    return ok(auditToWire(known(await object.audit(), "account", id)));
+    const { object } = await theAccount(context, id);
+    return ok(serializeAudit(known(await object.audit(), "account", id)));
   });
 }
 

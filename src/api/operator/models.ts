@@ -6,7 +6,7 @@ import * as z from "zod";
 import { MODEL_KINDS, type ModelRow } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { deleteModel, listModels, modelHistory, putModel } from "../../platform/d1/models.ts";
-import type { AdminSurface } from "../kit/context.ts";
+import type { AdminRoutes } from "../kit/context.ts";
 import {
   Deleted,
   deleted,
@@ -22,7 +22,7 @@ import {
 import { invalid, notFound } from "../kit/problem.ts";
 import { requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
-import { pricesFrom, pricesToWire, toIso } from "../kit/serializers.ts";
+import { pricesFrom, serializePrices, toIso } from "../kit/serializers.ts";
 
 const UnitBody = z.strictObject({ cost_usd: usd, price_usd: usd.nullable().optional() }).meta({
   id: "UnitPriceBody",
@@ -78,10 +78,10 @@ const ModelAnswer = RowAnswer.extend({
   history: z.array(RowAnswer).meta({ description: "Every row of this model, those to come first, oldest last" }),
 }).meta({ id: "Model" });
 
-const rowToWire = (row: ModelRow) => ({
+const serializeRow = (row: ModelRow) => ({
   model: row.model,
   kind: row.kind,
-  prices: pricesToWire(row.costNanoUsd, row.priceNanoUsd),
+  prices: serializePrices(row.costNanoUsd, row.priceNanoUsd),
   free: row.free,
   from: toIso(row.fromMs),
   max_output_tokens: row.maxOutputTokens ?? null,
@@ -123,33 +123,33 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-export function addModels(api: AdminSurface): void {
-  api.add(put, async ({ work: desk, params, body }) => {
-    const row = rowFrom(params.model, body, desk.now());
-    if (row.upstream !== undefined) await requireUpstreams(desk, [{ upstream: row.upstream }], () => "upstream");
-    await putModel(desk.books, row, desk.now());
-    await desk.edge.routingChanged();
-    return ok(rowToWire(row));
+export function addModels(api: AdminRoutes): void {
+  api.add(put, async ({ work: context, params, body }) => {
+    const row = rowFrom(params.model, body, context.now());
+    if (row.upstream !== undefined) await requireUpstreams(context, [{ upstream: row.upstream }], () => "upstream");
+    await putModel(context.books, row, context.now());
+    await context.edge.routingChanged();
+    return ok(serializeRow(row));
   });
 
-  api.add(list, async ({ work: desk, query }) => {
-    const page = await listModels(desk.books, pageRequest(query), desk.now());
-    return ok({ data: page.data.map(rowToWire), next_cursor: page.nextCursor });
+  api.add(list, async ({ work: context, query }) => {
+    const page = await listModels(context.books, pageRequest(query), context.now());
+    return ok({ data: page.data.map(serializeRow), next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params }) => {
+  api.add(get, async ({ work: context, params }) => {
     const { model: called } = params;
-    const history = await modelHistory(desk.books, called);
-    const now = desk.now();
+    const history = await modelHistory(context.books, called);
+    const now = context.now();
     const row = history.find(({ fromMs }) => fromMs <= now) ?? history.at(-1);
     if (!row) throw notFound("model", called);
-    return ok({ ...rowToWire(row), history: history.map(rowToWire) });
+    return ok({ ...serializeRow(row), history: history.map(serializeRow) });
   });
 
-  api.add(remove, async ({ work: desk, params }) => {
+  api.add(remove, async ({ work: context, params }) => {
     const { model: called } = params;
-    if (!(await deleteModel(desk.books, called))) throw notFound("model", called);
-    await desk.edge.routingChanged();
+    if (!(await deleteModel(context.books, called))) throw notFound("model", called);
+    await context.edge.routingChanged();
     return ok(deleted(called));
   });
 }

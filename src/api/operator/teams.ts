@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { type Changes, NO_LIMITS, type Team, type TeamFields } from "../../core/account/tenant.ts";
 import { asId, type TeamId } from "../../core/ids.ts";
-import { type AdminSurface, known, theAccount, theLiveAccount } from "../kit/context.ts";
+import { type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import {
   Deleted,
   deleted,
@@ -17,7 +17,7 @@ import {
 import { newId } from "../kit/new-id.ts";
 import { conflict, tooMany } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
-import { limitsFrom, limitsIn, limitsToWire, toIso, toIsoOrNull } from "../kit/serializers.ts";
+import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "../kit/serializers.ts";
 
 export const TeamBody = z
   .strictObject({ name, blocked: z.boolean().optional(), ...limitFields })
@@ -36,13 +36,13 @@ export const TeamAnswer = z
   })
   .meta({ id: "Team" });
 
-export const teamToWire = (team: Team) => ({
+export const serializeTeam = (team: Team) => ({
   id: team.id,
   name: team.name,
   blocked: team.blocked,
   created_at: toIso(team.createdAtMs),
   deleted_at: toIsoOrNull(team.deletedAtMs),
-  ...limitsToWire(team.limits),
+  ...serializeLimits(team.limits),
 });
 
 export const newTeamFrom = (body: z.output<typeof TeamBody>): TeamFields => ({
@@ -102,39 +102,39 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-export function addTeams(api: AdminSurface): void {
-  api.add(create, async ({ work: desk, params, body }) => {
+export function addTeams(api: AdminRoutes): void {
+  api.add(create, async ({ work: context, params, body }) => {
     const { account: id } = params;
-    const { object } = await theLiveAccount(desk, id);
+    const { object } = await theLiveAccount(context, id);
     const made = await object.createTeam(newTeamId(), newTeamFrom(body));
     if (made && "kind" in made) throw tooMany("teams", made.most);
-    return created(teamToWire(known(made, "account", id)));
+    return created(serializeTeam(known(made, "account", id)));
   });
 
-  api.add(list, async ({ work: desk, params, query }) => {
+  api.add(list, async ({ work: context, params, query }) => {
     const { account: id } = params;
-    const { object } = await theAccount(desk, id);
+    const { object } = await theAccount(context, id);
     const page = known(await object.teams(pageRequest(query)), "account", id);
-    return ok({ data: page.data.map(teamToWire), next_cursor: page.nextCursor });
+    return ok({ data: page.data.map(serializeTeam), next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params }) => {
+  api.add(get, async ({ work: context, params }) => {
     const { account: id, team: teamId } = params;
-    const { object } = await theAccount(desk, id);
-    return ok(teamToWire(known(await object.team(asId<TeamId>(teamId)), "team", teamId)));
+    const { object } = await theAccount(context, id);
+    return ok(serializeTeam(known(await object.team(asId<TeamId>(teamId)), "team", teamId)));
   });
 
-  api.add(patch, async ({ work: desk, params, body }) => {
+  api.add(patch, async ({ work: context, params, body }) => {
     const { account: id, team: teamId } = params;
-    const { object } = await theLiveAccount(desk, id);
+    const { object } = await theLiveAccount(context, id);
     const current = known(await object.team(asId<TeamId>(teamId)), "team", teamId);
     if (current.deletedAtMs !== null) throw conflict("team_deleted", `The team '${teamId}' is deleted.`, "team");
-    return ok(teamToWire(known(await object.amendTeam(current.id, teamChangesFrom(body)), "team", teamId)));
+    return ok(serializeTeam(known(await object.amendTeam(current.id, teamChangesFrom(body)), "team", teamId)));
   });
 
-  api.add(remove, async ({ work: desk, params }) => {
+  api.add(remove, async ({ work: context, params }) => {
     const { account: id, team: teamId } = params;
-    const { object } = await theLiveAccount(desk, id);
+    const { object } = await theLiveAccount(context, id);
     known(await object.deleteTeam(asId<TeamId>(teamId)), "team", teamId);
     return ok(deleted(teamId));
   });

@@ -6,7 +6,7 @@
 import * as z from "zod";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
 import { deleteUpstream, findUpstream, listUpstreams, putUpstream } from "../../platform/d1/upstreams.ts";
-import { type AdminSurface, known } from "../kit/context.ts";
+import { type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, namedPage, pageRequest, slug } from "../kit/fields.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
@@ -77,7 +77,7 @@ const UpstreamAnswer = z
   })
   .meta({ id: "Upstream" });
 
-const upstreamToWire = (row: UpstreamRow) => ({
+const serializeUpstream = (row: UpstreamRow) => ({
   id: row.id,
   base_url: row.baseUrl,
   api_key_set: true as const,
@@ -140,14 +140,14 @@ function keptCredential(stored: UpstreamRow | undefined, baseUrl: string): strin
   return stored.sealedApiKey;
 }
 
-export function addUpstreams(api: AdminSurface): void {
-  api.add(put, async ({ work: desk, params, body }) => {
+export function addUpstreams(api: AdminRoutes): void {
+  api.add(put, async ({ work: context, params, body }) => {
     const { upstream: id } = params;
     if (!slug.safeParse(id).success) throw invalid("upstream", "`upstream` must be letters, digits, `.`, `_` or `-`.");
     const sealed =
       body.api_key === undefined
-        ? keptCredential(await findUpstream(desk.books, id), body.base_url)
-        : await desk.secrets.seal(id, body.api_key);
+        ? keptCredential(await findUpstream(context.books, id), body.base_url)
+        : await context.secrets.seal(id, body.api_key);
     const row: UpstreamRow = {
       id,
       baseUrl: body.base_url,
@@ -161,24 +161,24 @@ export function addUpstreams(api: AdminSurface): void {
         totalMs: body.timeouts?.total_ms ?? DEFAULT_TIMEOUTS.totalMs,
       },
     };
-    await putUpstream(desk.books, row, desk.now());
-    await desk.edge.routingChanged();
-    return ok(upstreamToWire(row));
+    await putUpstream(context.books, row, context.now());
+    await context.edge.routingChanged();
+    return ok(serializeUpstream(row));
   });
 
-  api.add(list, async ({ work: desk, query }) => {
-    const page = await listUpstreams(desk.books, pageRequest(query));
-    return ok({ data: page.data.map(upstreamToWire), next_cursor: page.nextCursor });
+  api.add(list, async ({ work: context, query }) => {
+    const page = await listUpstreams(context.books, pageRequest(query));
+    return ok({ data: page.data.map(serializeUpstream), next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: desk, params }) => {
+  api.add(get, async ({ work: context, params }) => {
     const { upstream: id } = params;
-    return ok(upstreamToWire(known(await findUpstream(desk.books, id), "upstream", id)));
+    return ok(serializeUpstream(known(await findUpstream(context.books, id), "upstream", id)));
   });
 
-  api.add(remove, async ({ work: desk, params }) => {
+  api.add(remove, async ({ work: context, params }) => {
     const { upstream: id } = params;
-    const outcome = await deleteUpstream(desk.books, id);
+    const outcome = await deleteUpstream(context.books, id);
     if (outcome.kind === "unknown") throw notFound("upstream", id);
     if (outcome.kind === "in_use") {
       throw conflict(
@@ -186,7 +186,7 @@ export function addUpstreams(api: AdminSurface): void {
         `The upstream '${id}' is named by ${outcome.users.join(", ")}. Change those first.`,
       );
     }
-    await desk.edge.routingChanged();
+    await context.edge.routingChanged();
     return ok(deleted(id));
   });
 }

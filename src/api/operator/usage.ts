@@ -1,6 +1,6 @@
 /** `/admin/usage`: what was called, what it cost and what it brought, by any grouping over any range. */
 import * as z from "zod";
-import type { AdminSurface } from "../kit/context.ts";
+import type { AdminRoutes } from "../kit/context.ts";
 import { listOf } from "../kit/fields.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { UsageAnswer } from "../kit/usage-columns.ts";
@@ -19,9 +19,9 @@ const report = route({
   alsoAs: "text/csv",
 });
 
-export function addUsage(api: AdminSurface): void {
-  api.add(report, async ({ work: desk, query }) => {
-    const answer = await usageReport(desk.books, query, { account: query.account }, "operator", desk.now());
+export function addUsage(api: AdminRoutes): void {
+  api.add(report, async ({ work: context, query }) => {
+    const answer = await usageReport(context.books, query, { account: query.account }, "operator", context.now());
     return answer instanceof Response ? answer : ok(answer as z.input<(typeof report)["answers"][200]["schema"]>);
   });
 }

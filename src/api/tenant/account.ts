@@ -7,13 +7,13 @@ import { MODEL_KINDS, tenantPrices } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { callableModels, type RoutingSnapshot, resolveModel } from "../../core/routing/routes.ts";
 import { limitAnswers, listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
-import { KeyAnswer, keyToWire } from "../kit/key-schema.ts";
+import { KeyAnswer, serializeKey } from "../kit/key-schema.ts";
 import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
-import { limitsToWire, mapUnits, toIsoOrNull } from "../kit/serializers.ts";
+import { mapUnits, serializeLimits, toIsoOrNull } from "../kit/serializers.ts";
 import { TenantUsageAnswer } from "../kit/usage-columns.ts";
 import { reportQuery, TENANT_GROUPS, usageReport } from "../kit/usage-report.ts";
-import type { SelfServiceSurface } from "./self-service.ts";
+import type { SelfServiceRoutes } from "./self-service.ts";
 
 const LevelAnswer = z
   .object({
@@ -74,31 +74,31 @@ const usage = route({
 
 const EVERYTHING = { kinds: MODEL_KINDS, instances: true };
 
-export function addSelfAccount(api: SelfServiceSurface): void {
-  api.add(read, async ({ work: { desk, standing } }) => {
-    const routing = await desk.edge.routing().catch((error) => {
-      desk.log({ event: "routing_failed", error: String(error) });
+export function addSelfAccount(api: SelfServiceRoutes): void {
+  api.add(read, async ({ work: { context, standing } }) => {
+    const routing = await context.edge.routing().catch((error) => {
+      context.log({ event: "routing_failed", error: String(error) });
       throw new Problem(503, "routing_unavailable", "Models cannot be read for a moment. Try again.");
     });
-    return ok(stateToWire(standing, routing, desk.now()));
+    return ok(serializeState(standing, routing, context.now()));
   });
 
-  api.add(usage, async ({ work: { desk, standing }, query }) => {
+  api.add(usage, async ({ work: { context, standing }, query }) => {
     const { account, key } = standing;
     const whose = {
       account: account.id,
       ...(key.role === "member" ? { key: key.id } : key.team !== null && { team: key.team }),
     };
-    const answer = await usageReport(desk.books, query, whose, "tenant", desk.now());
+    const answer = await usageReport(context.books, query, whose, "tenant", context.now());
     return answer instanceof Response ? answer : ok(answer as z.input<(typeof usage)["answers"][200]["schema"]>);
   });
 }
 
-function stateToWire({ account, key, levels }: Standing, routing: RoutingSnapshot, nowMs: number) {
+function serializeState({ account, key, levels }: Standing, routing: RoutingSnapshot, nowMs: number) {
   const free = account.balanceNanoUsd - account.heldNanoUsd;
   const level = (name: LevelStanding["level"]) => {
     const found = levels.find((candidate) => candidate.level === name);
-    return found ? levelToWire(found) : null;
+    return found ? serializeLevel(found) : null;
   };
   const [own, whole] = [level("key"), level("account")];
   if (!own || !whole) throw new Error("a standing without its key's or account's level");
@@ -118,17 +118,17 @@ function stateToWire({ account, key, levels }: Standing, routing: RoutingSnapsho
     available_usd: toUsd(Math.max(0, free + (account.billsMonthly ? account.creditLimitNanoUsd : 0))),
     bills_monthly: account.billsMonthly,
     compute_enabled: account.computeEnabled,
-    key: keyToWire(key),
+    key: serializeKey(key),
     limits: { key: own, team: level("team"), account: whole },
     models,
   };
 }
 
-function levelToWire({ limits, requests, tokens, dayRequests, free, slots, budget }: LevelStanding) {
+function serializeLevel({ limits, requests, tokens, dayRequests, free, slots, budget }: LevelStanding) {
   const left = (limit: number | null, used: number) => (limit === null ? null : Math.max(0, limit - used));
   const room = budget && left(limits.maxBudgetNanoUsd, budget.spentNanoUsd + budget.heldNanoUsd);
   return {
-    ...limitsToWire(limits),
+    ...serializeLimits(limits),
     free_rpm_limit: free?.allowed ?? null,
     rpm_remaining: left(limits.rpm_limit, requests),
     tpm_remaining: left(limits.tpm_limit, tokens),

@@ -7,7 +7,7 @@ import { numberedPage, pageRequest, timeAnswer, usdAnswer } from "../kit/fields.
 import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso } from "../kit/serializers.ts";
-import type { SelfServiceSurface } from "./self-service.ts";
+import type { SelfServiceRoutes } from "./self-service.ts";
 
 const BalanceAnswer = z
   .object({
@@ -53,7 +53,7 @@ const transactions = route({
   answers: { 200: answers("Transactions", z.array(TransactionAnswer)) },
 });
 
-export function addSelfBilling(api: SelfServiceSurface): void {
+export function addSelfBilling(api: SelfServiceRoutes): void {
   api.add(balance, async ({ work: { standing } }) => {
     const { account } = standing;
     return ok({
@@ -68,12 +68,12 @@ export function addSelfBilling(api: SelfServiceSurface): void {
       throw new Problem(403, "role_not_allowed", "Transactions are for account owners. Use an owner's key.");
     }
     const page = known(await object.entries(pageRequest(query)), "account", standing.account.id);
-    return ok(page.data.map(transactionToWire));
+    return ok(page.data.map(serializeTransaction));
   });
 }
 
 /** The operator's notes are not for tenants. */
-const transactionToWire = (entry: LedgerEntry) => ({
+const serializeTransaction = (entry: LedgerEntry) => ({
   id: entry.id,
   kind: entry.kind,
   amount: toUsd(entry.amountNanoUsd),

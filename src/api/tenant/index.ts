@@ -12,13 +12,13 @@ import { authenticate } from "../../gateway/authenticate.ts";
 import { callHeaders, refuse } from "../../gateway/http/responses.ts";
 import { accountObject } from "../../platform/account/stub.ts";
 import { log } from "../../platform/log.ts";
-import { deskOf } from "../kit/context.ts";
+import { contextOf } from "../kit/context.ts";
 import { answerError, Problem } from "../kit/problem.ts";
-import { type Route, Surface } from "../kit/route.ts";
+import { ApiRoutes, type Route } from "../kit/route.ts";
 import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
 import { addSelfKeys } from "./keys.ts";
-import type { SelfServiceBindings, SelfServiceSurface } from "./self-service.ts";
+import type { SelfServiceBindings, SelfServiceRoutes } from "./self-service.ts";
 import { addSelfTeams } from "./teams.ts";
 
 /** The first has `/account` itself, too: named beside it, the object would be asked twice. */
@@ -35,7 +35,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
       return next();
     });
   }
-  const api: SelfServiceSurface = new Surface(app, (context) => context.get("tenant"), [429]);
+  const api: SelfServiceRoutes = new ApiRoutes(app, (context) => context.get("tenant"), [429]);
   for (const add of [addSelfAccount, addSelfKeys, addSelfTeams, addSelfBilling]) add(api);
   for (const path of PATHS) {
     app.all(path, (context) => {
@@ -61,7 +61,7 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
     const answer = await object.standing(caller.digest);
     if (!answer) return no({ kind: "bad_key", why: "unknown" });
     if (!answer.ok) return no(answer.refusal);
-    context.set("tenant", { desk: deskOf(context.env, ports), caller, standing: answer.standing, object });
+    context.set("tenant", { context: contextOf(context.env, ports), caller, standing: answer.standing, object });
     return undefined;
   } catch (error) {
     log({ event: "admission_failed", error: String(error) });

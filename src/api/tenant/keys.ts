@@ -15,17 +15,17 @@ import {
   KeyPatch,
   keyChangesFrom,
   keyFieldsIn,
-  keyToWire,
   NewKeyAnswer,
   newKeyFrom,
   newKeyId,
   RotateBody,
+  serializeKey,
 } from "../kit/key-schema.ts";
 import { notFound } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import { limitsFrom } from "../kit/serializers.ts";
 import { actOnKey, requireManager } from "./delegate.ts";
-import type { SelfServiceSurface, Tenant } from "./self-service.ts";
+import type { SelfServiceRoutes, Tenant } from "./self-service.ts";
 
 const create = route({
   id: "createKey",
@@ -81,10 +81,10 @@ const rotate = route({
   answers: { 200: answers("The key with its new secret", NewKeyAnswer) },
 });
 
-export function addSelfKeys(api: SelfServiceSurface): void {
+export function addSelfKeys(api: SelfServiceRoutes): void {
   api.add(create, async ({ work: tenant, body }) => {
-    const { desk, caller, standing } = tenant;
-    const secret = await desk.secrets.newKey(caller.number);
+    const { context, caller, standing } = tenant;
+    const secret = await context.secrets.newKey(caller.number);
     const id = newKeyId();
     const { key } = await actOnKey(tenant, {
       kind: "create_key",
@@ -93,37 +93,37 @@ export function addSelfKeys(api: SelfServiceSurface): void {
       lastFour: secret.lastFour,
       fields: heirOf(standing.key, body),
     });
-    desk.edge.keyMade(secret.digest, { account: caller.account, number: caller.number, keyId: id });
-    return created({ ...keyToWire(key), key: secret.text });
+    context.edge.keyMade(secret.digest, { account: caller.account, number: caller.number, keyId: id });
+    return created({ ...serializeKey(key), key: secret.text });
   });
 
   api.add(list, async ({ work: tenant, query }) => {
     requireManager(tenant);
     const own = tenant.standing.key.team ?? undefined;
     const page = known(await tenant.object.keys(pageRequest(query), own), "account", tenant.caller.account);
-    return ok({ data: page.data.map(keyToWire), next_cursor: page.nextCursor });
+    return ok({ data: page.data.map(serializeKey), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work: tenant, params }) => {
     requireManager(tenant);
-    return ok(keyToWire(await seenKey(tenant, params.key)));
+    return ok(serializeKey(await seenKey(tenant, params.key)));
   });
 
   api.add(patch, async ({ work: tenant, params, body }) => {
     const changes = keyChangesFrom(body);
     const { key } = await actOnKey(tenant, { kind: "amend_key", id: asId<KeyId>(params.key), changes });
-    return ok(keyToWire(key));
+    return ok(serializeKey(key));
   });
 
   api.add(remove, async ({ work: tenant, params }) => {
     const { digests } = await actOnKey(tenant, { kind: "revoke_key", id: asId<KeyId>(params.key) });
-    tenant.desk.edge.keysDropped(digests);
+    tenant.context.edge.keysDropped(digests);
     return ok(deleted(params.key));
   });
 
   api.add(rotate, async ({ work: tenant, params, body }) => {
-    const { desk, caller } = tenant;
-    const secret = await desk.secrets.newKey(caller.number);
+    const { context, caller } = tenant;
+    const secret = await context.secrets.newKey(caller.number);
     const id = asId<KeyId>(params.key);
     const graceMs = Math.round(body.grace_seconds * 1000);
     const { key, digests } = await actOnKey(tenant, {
@@ -133,9 +133,9 @@ export function addSelfKeys(api: SelfServiceSurface): void {
       lastFour: secret.lastFour,
       graceMs,
     });
-    if (graceMs === 0) desk.edge.keysDropped(digests);
-    desk.edge.keyMade(secret.digest, { account: caller.account, number: caller.number, keyId: id });
-    return ok({ ...keyToWire(key), key: secret.text });
+    if (graceMs === 0) context.edge.keysDropped(digests);
+    context.edge.keyMade(secret.digest, { account: caller.account, number: caller.number, keyId: id });
+    return ok({ ...serializeKey(key), key: secret.text });
   });
 }
 

@@ -3,12 +3,12 @@ import type { AccountService } from "../../core/account/account-service.ts";
 import type { Standing } from "../../core/account/key-status.ts";
 import type { Caller } from "../../gateway/ports.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";
-import type { Desk } from "../kit/context.ts";
-import type { Surface } from "../kit/route.ts";
+import type { AdminContext } from "../kit/context.ts";
+import type { ApiRoutes } from "../kit/route.ts";
 
 /** One call's holder and what it works with. */
 export interface Tenant {
-  readonly desk: Desk;
+  readonly context: AdminContext;
   readonly caller: Caller;
   readonly standing: Standing;
   readonly object: AccountService;
@@ -17,4 +17,4 @@ export interface SelfServiceBindings {
   Bindings: Env & { ports: PlatformPorts };
   Variables: { tenant: Tenant };
 }
-export type SelfServiceSurface = Surface<Tenant, SelfServiceBindings>;
+export type SelfServiceRoutes = ApiRoutes<Tenant, SelfServiceBindings>;

@@ -13,14 +13,14 @@ import { limitsFrom } from "../kit/serializers.ts";
 import {
   newTeamFrom,
   newTeamId,
+  serializeTeam,
   TeamAnswer,
   TeamBody,
   TeamPatch,
   teamChangesFrom,
-  teamToWire,
 } from "../operator/teams.ts";
 import { actOnTeam, requireManager } from "./delegate.ts";
-import type { SelfServiceSurface } from "./self-service.ts";
+import type { SelfServiceRoutes } from "./self-service.ts";
 
 const create = route({
   id: "createTeam",
@@ -66,19 +66,19 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-export function addSelfTeams(api: SelfServiceSurface): void {
+export function addSelfTeams(api: SelfServiceRoutes): void {
   api.add(create, async ({ work: tenant, body }) => {
     const fields = { ...newTeamFrom(body), limits: limitsFrom(body, tenant.standing.key.limits) };
     const action = { kind: "create_team", id: newTeamId(), fields } as const;
-    return created(teamToWire((await actOnTeam(tenant, action)).team));
+    return created(serializeTeam((await actOnTeam(tenant, action)).team));
   });
 
   api.add(list, async ({ work: tenant, query }) => {
     requireManager(tenant);
     const { team } = tenant.standing;
-    if (team) return ok({ data: [teamToWire(team)], next_cursor: null });
+    if (team) return ok({ data: [serializeTeam(team)], next_cursor: null });
     const page = known(await tenant.object.teams(pageRequest(query)), "account", tenant.caller.account);
-    return ok({ data: page.data.map(teamToWire), next_cursor: page.nextCursor });
+    return ok({ data: page.data.map(serializeTeam), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work: tenant, params }) => {
@@ -86,13 +86,13 @@ export function addSelfTeams(api: SelfServiceSurface): void {
     const id = asId<TeamId>(params.team);
     const team = known(await tenant.object.team(id), "team", id);
     if (!sees(tenant.standing.key, team.id)) throw notFound("team", id);
-    return ok(teamToWire(team));
+    return ok(serializeTeam(team));
   });
 
   api.add(patch, async ({ work: tenant, params, body }) => {
     const changes = teamChangesFrom(body);
     const { team } = await actOnTeam(tenant, { kind: "amend_team", id: asId<TeamId>(params.team), changes });
-    return ok(teamToWire(team));
+    return ok(serializeTeam(team));
   });
 
   api.add(remove, async ({ work: tenant, params }) => {
