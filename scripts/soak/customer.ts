@@ -1,23 +1,18 @@
-/** A tenant: what it may call, what it was answered, and what it did not expect. */
+/** An honest tenant that uses the whole service. */
 import type { Operator } from "../../test/support/operator.ts";
 import { callOf, type Names, serviceFor } from "../../test/support/service.ts";
 import { Tenant } from "../../test/support/tenant.ts";
+import { Party } from "./party.ts";
 import { VIDEO_PRICES_USD } from "./price-check.ts";
 
 const SLOTS = 8;
-/** What a call may come to under faults, kills and revocations. */
-const EXPECTED = new Set([200, 202, 400, 401, 404, 413, 422, 429, 502, 503, 504]);
 
-export class Customer {
+export class Customer extends Party {
   readonly names: Names;
   readonly videoModel: string;
-  /** How often each errand came to what. */
-  readonly answers = new Map<string, number>();
-  readonly surprises: string[] = [];
-  tenant: Tenant;
 
   private constructor(tenant: Tenant, names: Names, videoModel: string) {
-    this.tenant = tenant;
+    super(tenant);
     this.names = names;
     this.videoModel = videoModel;
   }
@@ -30,17 +25,6 @@ export class Customer {
     );
     await operator.call("PUT", `/models/${videoModel}`, { kind: "video", prices });
     return new Customer(tenant, await serviceFor(operator, tenant), videoModel);
-  }
-
-  /** What a call came to: a status, or how it was cut short. */
-  answered(errand: string, what: number | "left" | "broken", body = ""): void {
-    const name = `${errand}: ${what}`;
-    this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
-    if (typeof what === "number" && !EXPECTED.has(what)) this.surprised(`${name}: ${body.slice(0, 200)}`);
-  }
-
-  surprised(words: string): void {
-    this.surprises.push(`${this.tenant.account}: ${words}`);
   }
 
   /** As many calls at once as there are slots: each must get one. */

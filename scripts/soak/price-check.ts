@@ -15,7 +15,7 @@ export const VIDEO_PRICES_USD = {
   video_tokens_4k_reference: 6.000123457,
 } as const;
 
-const PRICES: UnitPrices = Object.fromEntries(
+export const PRICES: UnitPrices = Object.fromEntries(
   Object.entries({ ...PRICES_USD, ...VIDEO_PRICES_USD }).map(([unit, usd]) => [unit, Math.round(usd * 1e9)]),
 );
 
@@ -51,7 +51,7 @@ export function checkPrices(events: readonly JoinedEvent[], executions: readonly
 }
 
 /** The log says seconds; they are metered in ms. */
-function meteredOf(logged: Readonly<Record<string, number>>): Usage {
+export function meteredOf(logged: Readonly<Record<string, number>>): Usage {
   return Object.fromEntries(
     Object.entries(logged).map(([unit, quantity]) => {
       const inMs = UNITS[unit as Unit].perPrice === UNITS.audio_seconds.perPrice;

@@ -55,18 +55,20 @@ const REVOCATIONS = 0.2;
 /** Counted over the whole run. */
 export interface Done {
   faults: number;
-  kills: number;
   revocations: number;
+  /** When each was, ms. */
+  readonly killsAtMs: number[];
 }
 
 /** Something every second or so; where kills are wanted, one about every twenty. */
 export class Trouble {
-  readonly done: Done = { faults: 0, kills: 0, revocations: 0 };
+  readonly done: Done = { faults: 0, revocations: 0, killsAtMs: [] };
   readonly #tollgate: TollgateProcess;
   readonly #operator: Operator;
   readonly #customers: readonly Customer[];
   readonly #random: Random;
   readonly #kills: boolean;
+  #pid: number;
 
   constructor(
     at: { tollgate: TollgateProcess; operator: Operator },
@@ -79,6 +81,12 @@ export class Trouble {
     this.#customers = customers;
     this.#random = random;
     this.#kills = kills;
+    this.#pid = at.tollgate.workerdPid();
+  }
+
+  /** True where workerd is still the process that it was after the last kill. */
+  get survived(): boolean {
+    return this.#tollgate.workerdPid() === this.#pid;
   }
 
   async makeUntil(untilMs: number): Promise<void> {
@@ -96,8 +104,10 @@ export class Trouble {
   async #makeOne(customer: Customer, drawn: number): Promise<void> {
     if (drawn < KILLS) {
       if (!this.#kills) return;
+      if (!this.survived) customer.surprised("workerd died, and nobody killed it");
+      this.done.killsAtMs.push(Date.now());
       await this.#tollgate.kill9Workerd();
-      this.done.kills += 1;
+      this.#pid = this.#tollgate.workerdPid();
     } else if (drawn < REVOCATIONS) {
       await customer.changeKey();
       this.done.revocations += 1;

@@ -15,10 +15,15 @@ export interface JoinedEvent {
   readonly event_id: string;
   readonly endpoint: string;
   readonly outcome: string;
+  readonly reason: string | null;
   readonly source: string;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
   readonly price_nano_usd: number;
   readonly loss_nano_usd: number;
   readonly overrun_nano_usd: number;
+  readonly started_ms: number;
+  readonly ended_ms: number;
 }
 
 /** The usage events of an account, as they stand in the operator's D1. */
