@@ -1,9 +1,9 @@
 /**
  * Makes a video through Tollgate: asks what it will cost, submits it, shows its progress, and says what it did cost.
  *
- *     TOLLGATE_KEY=sk-tg-... node examples/video.ts "A paper boat sails down a rainy street."
+ *     TOLLGATE_KEY=sk-tg-... npx node examples/video.ts "A paper boat sails down a rainy street."
  *
- * With `npm start` a job takes 10 seconds. Node 22.18 or newer runs this file as it stands; it needs nothing else.
+ * With `npm start` a job takes 10 seconds. `npx node` is the Node that `npm ci` brings; it runs this file as it stands.
  */
 import { setTimeout as pause } from "node:timers/promises";
 

@@ -1,0 +1,82 @@
+/** Every command and snippet that the documents show is run, in a process of its own, by what is printed there. */
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Operator } from "../../support/operator.ts";
+import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
+
+const root = join(import.meta.dirname, "../../..");
+/** A failing call ends the script, and says what it was told. */
+const SHELL = 'set -eo pipefail; curl() { command curl -sS --fail-with-body "$@" && echo; }\n';
+
+let tollgate: TollgateProcess;
+let key: string;
+
+beforeAll(async () => {
+  tollgate = await TollgateProcess.start();
+  key = /sk-tg-\w{38}/.exec(tollgate.output)?.[0] ?? "";
+});
+afterAll(() => tollgate.stop());
+
+/** The blocks of a language, as a reader would fill them in. */
+function blocksOf(path: string, language: "sh" | "ts", fill: (text: string) => string = (text) => text): string[] {
+  const text = readFileSync(join(root, path), "utf8");
+  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, "gm"))].map(([, block = ""]) =>
+    fill(
+      block
+        .replaceAll("http://localhost:8787", tollgate.url)
+        .replaceAll("sk-tg-...", key)
+        .replaceAll("<ADMIN_TOKEN>", ADMIN_TOKEN),
+    ),
+  );
+}
+
+async function run(command: string, args: string[], env = {}): Promise<string> {
+  const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk));
+  const code = await new Promise((resolve) => child.once("close", resolve));
+  expect(code, output).toBe(0);
+  return output;
+}
+const shell = (script: string) =>
+  run("bash", ["-c", SHELL + script], { TOLLGATE_URL: tollgate.url, USUAL_SECONDS: "1" });
+
+test("README: the first call, by curl and by the SDK", async () => {
+  const calls = blocksOf("README.md", "sh").filter((block) => block.startsWith("curl"));
+  expect(calls).toHaveLength(1);
+  expect(await shell(calls[0] ?? "")).toContain("data: [DONE]");
+
+  const [snippet = ""] = blocksOf("README.md", "ts");
+  mkdirSync(join(root, ".wrangler"), { recursive: true });
+  const file = join(root, ".wrangler", `readme-${process.pid}.ts`);
+  writeFileSync(file, snippet);
+  try {
+    expect(await run(process.execPath, [file])).toContain("[");
+  } finally {
+    rmSync(file);
+  }
+});
+
+test("docs/tenant-api.md: a quote, and the example that makes a video", async () => {
+  const [quote = "", example = ""] = blocksOf("docs/tenant-api.md", "sh");
+  expect(JSON.parse(await shell(quote))).toMatchObject({ currency: "USD" });
+  const made = shell(example);
+  // A job takes 10 s of the sandbox's clock, which is told to hurry.
+  const hurry = setInterval(() => void new Operator(tollgate).sandbox.advance(10_000), 1_000);
+  try {
+    expect(await made).toMatch(/USD/);
+  } finally {
+    clearInterval(hurry);
+  }
+});
+
+test("docs/reselling.md: a tenant in five calls; teams, plans, invoices", async () => {
+  const [tenant = "", more = ""] = blocksOf("docs/reselling.md", "sh");
+  expect(await shell(tenant)).toMatch(/sk-tg-\w{38}/);
+  const { id } = await new Operator(tollgate).call<{ id: string }>("POST", "/accounts/acme/teams", { name: "t" });
+  const settings = tenant.slice(0, tenant.indexOf("\n") + 1);
+  const output = await shell(settings + more.replace("team_...", id));
+  expect(output).toContain("margin_usd");
+});
