@@ -23,6 +23,7 @@ export const NO_PARTS: Parts = { images: 0, unbounded: 0, dataUrlBytes: 0 };
 /** Types of items and parts that are text, or whose content is walked for parts. */
 const PLAIN_TYPES: ReadonlySet<string> = new Set([
   ...["text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text", "thinking", "reasoning"],
+  ...["reasoning.text", "reasoning.summary"],
   ...["message", "function", "custom", "function_call", "function_call_output", "tool_use", "tool_result"],
   ...["custom_tool_call", "custom_tool_call_output", "tool_call", "computer_call", "computer_call_output"],
   ...["local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call"],
@@ -50,7 +51,7 @@ const OWN_DATA: ReadonlySet<string> = new Set(["arguments", "annotations", "meta
 const OWN_DATA_AT_TOP: ReadonlySet<string> = new Set([
   ...OWN_DATA,
   ...["tools", "functions", "tool_choice", "function_call", "response_format", "text", "stop", "include", "logit_bias"],
-  ...["guided_json", "structured_outputs", "json_schema", "grammar"],
+  ...["stop_sequences", "guided_choice", "guided_json", "structured_outputs", "json_schema", "grammar"],
 ]);
 
 const FETCHED = /^(https?|data|file|ftp|s3|gs):/i;

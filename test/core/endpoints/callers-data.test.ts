@@ -37,6 +37,20 @@ describe("the caller's own data", () => {
       createResponse,
       (own) => ({ text: { format: { type: "json_schema", name: "f", schema: own } } }),
     ],
+    ["a format's value", chatCompletions, (own) => ({ response_format: { type: "json", value: own } })],
+    ["json_schema", chatCompletions, (own) => ({ json_schema: own })],
+    [
+      "a structural tag",
+      chatCompletions,
+      (own) => ({
+        response_format: { type: "structural_tag", structures: [{ begin: "<f>", schema: own, end: "</f>" }] },
+      }),
+    ],
+    [
+      "a structural tag's format",
+      chatCompletions,
+      (own) => ({ response_format: { type: "structural_tag", format: { type: "json_schema", json_schema: own } } }),
+    ],
     ["guided_json", chatCompletions, (own) => ({ guided_json: own })],
     ["arguments", chatCompletions, (own) => ({ messages: [CALL(own)] })],
     [

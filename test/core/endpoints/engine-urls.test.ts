@@ -99,6 +99,26 @@ const PLACES: [string, Endpoint, (url: string) => object, string][] = [
   ["an unknown list", embeddings, (url) => ({ imageUrls: ["https://a.example/", url] }), "imageUrls[1]"],
   ["a voice to copy", speech, (ref_audio) => ({ ref_audio }), "ref_audio"],
   ["a URI", chatCompletions, (uri) => ({ x: { fileData: { fileUri: uri } } }), "x.fileData.fileUri"],
+  ...[
+    "src",
+    "source",
+    "link",
+    "location",
+    "document",
+    "pdf",
+    "b64_json",
+    "image_embeds",
+    "thumbnail",
+    "clip",
+    "remote",
+  ].map((name): [string, Endpoint, (url: string) => object, string] => [
+    `a field of no list, ${name},`,
+    chatCompletions,
+    (url) => part({ type: "x", [name]: { value: ["", url] } }),
+    `messages[0].content[0].${name}.value[1]`,
+  ]),
+  ["a server", chatCompletions, (proxy) => ({ proxy }), "proxy"],
+  ["a first frame", imageGenerations, (url) => ({ first_frame: url }), "first_frame"],
 ];
 
 describe("a URL that an engine would fetch", () => {
@@ -127,18 +147,28 @@ describe("a URL that an engine would fetch", () => {
     expect(judgedForm(imageEdits, "mask_url", url)).toBe("mask_url");
     expect(judgedForm(imageEdits, "x[url]", url)).toBe("x[url]");
     expect(judgedForm(imageEdits, "mask", url)).toBe("mask");
-    expect(judgedForm(imageEdits, "style", url)).toBe("taken");
+    expect(judgedForm(imageEdits, "style", url)).toBe("style");
+    expect(judgedForm(imageEdits, "negative_prompt", url)).toBe("taken");
   });
 
   it("stands beside no recording: what is charged is the file's length", () => {
     expect(judgedForm(transcription, "url", "https://media.example/long.wav")).toBe("url");
     expect(judgedForm(transcription, "file_url", "https://media.example/long.wav")).toBe("file_url");
+    expect(judgedForm(transcription, "source", "https://media.example/long.wav")).toBe("source");
+    expect(judgedForm(transcription, "x[source]", " HTTPS:media.example/long.wav")).toBe("x[source]");
     expect(judgedForm(transcription, "prompt", "https://media.example/long.wav")).toBe("taken");
   });
 
   it("is no path of the engine's machine; base64 is neither", () => {
     for (const path of ["/etc/passwd", "../a.png", "./a.png", "~/a.png", "C:\\a.png"]) {
       expect(judged(chatCompletions, { image: path })).toBe("image");
+    }
+    for (const name of ["path", "src", "image_path", "thumbnail"]) {
+      const at = `messages[0].content[0].${name}`;
+      expect(judged(chatCompletions, part({ type: "image", [name]: "/etc/passwd" }))).toBe(at);
+      expect(judged(chatCompletions, part({ type: "image", text: "/me waves", filename: "/home/me/a.png" }))).toBe(
+        "taken",
+      );
     }
     for (const base64 of ["/9j/4AAQSkZJRg==", "//uQxAAAAAAA", "iVBORw0KGgo=", "UklGRg==", "//NkxAAA"]) {
       expect(judged(chatCompletions, { image: base64 })).toBe("taken");
@@ -151,6 +181,16 @@ describe("a URL that an engine would fetch", () => {
     expect(judged(chatCompletions, { messages: [message], stop: ["http://localhost"] })).toBe("taken");
     expect(judged(createResponse, { input: text, instructions: text })).toBe("taken");
     expect(judged(embeddings, { input: [text, "http://localhost"] })).toBe("taken");
+    const words = { guided_choice: ["http://localhost"], stop_sequences: ["http://"], guided_regex: "http://.*" };
+    expect(judged(chatCompletions, words)).toBe("taken");
+    const tool = { type: "function", function: { name: "f", description: "http://localhost" } };
+    expect(judged(chatCompletions, { tools: [tool] })).toBe("taken");
+    const patch = {
+      type: "apply_patch_call",
+      call_id: "c",
+      operation: { type: "update_file", path: "/a/b.ts", diff: "x" },
+    };
+    expect(judged(createResponse, { input: [patch] })).toBe("taken");
   });
 });
 
@@ -173,6 +213,11 @@ describe("stored objects of the operator's account", () => {
     [createResponse, { input: [{ id: "ig_1", type: "image_generation_call", result: null }] }, "input[0]"],
     [createResponse, { input: [{ id: "msg_1", type: "message", role: "assistant", content: [] }] }, "input[0]"],
     [createResponse, { input: [{ id: "x", type: "Item-Reference" }] }, "input[0]"],
+    [createResponse, { input: [{ id: "msg_1", note: "x" }] }, "input[0]"],
+    [createResponse, { input: [{ id: "msg_1", type: "message", content: {} }] }, "input[0]"],
+    [createResponse, { input: [{ id: "msg_1", type: "message", content: [{}, [null]] }] }, "input[0]"],
+    [createResponse, { input: [{ id: "ig_1", type: "image_generation_call", result: {}, x: 1 }] }, "input[0]"],
+    [createResponse, item({ type: "item_reference", id: "msg_1" }), "input[0].content[0].type"],
     [createResponse, item({ type: "input_file", file_id: "file_1" }), "input[0].content[0].file_id"],
     [createResponse, item({ type: "input_image", file_ids: ["file_1"] }), "input[0].content[0].file_ids"],
     [createResponse, { prompt: { id: "pmpt_1", variables: {} } }, "prompt.id"],

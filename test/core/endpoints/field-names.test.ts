@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
+import { imageGenerations } from "../../../src/core/endpoints/inference/images.ts";
 import { createResponse } from "../../../src/core/endpoints/inference/responses.ts";
 import { namesIn, placesOf } from "../../../src/core/endpoints/inspection/places.ts";
 import { REFUSED } from "../../../src/core/endpoints/inspection/refused.ts";
@@ -180,6 +181,18 @@ describe("refused fields", () => {
     [createResponse, { tools: ["web_search"] }, "tools[0]"],
     [createResponse, { tools: [{ type: "Web_Search" }] }, "tools[0].type"],
     [createResponse, { tools: [{ type: "function" }, {}] }, "tools[1].type"],
+    [createResponse, { messages: [{ role: "user", content: "x" }] }, "messages"],
+    ...["input_ids", "inputs", "prompt_embeds", "prompt"].flatMap((name): [Endpoint, object, string][] => [
+      [chatCompletions, { [name]: [[1], [2]] }, name],
+      [createResponse, { [name]: [[1], [2]] }, name],
+    ]),
+    ...["n_images", "numberOfImages", "sampleCount", "samples", "batch_count", "count", "max_images"].map(
+      (name): [Endpoint, object, string] => [imageGenerations, { [name]: 4 }, name],
+    ),
+    [imageGenerations, { sequential_image_generation: "auto" }, "sequential_image_generation"],
+    [imageGenerations, { loras: [{ path: "https://media.example/l" }] }, "loras"],
+    [imageGenerations, { background: true }, "background"],
+    [imageGenerations, { x: { background: "yes" } }, "x.background"],
   ])("%# $id: %j -> %s", (endpoint, fields, param) => {
     expect(judged(endpoint, fields)).toBe(param);
   });
@@ -195,6 +208,9 @@ describe("refused fields", () => {
     [chatCompletions, { chat_template_kwargs: { enable_thinking: false }, ignore_eos: true, min_tokens: 4, top_k: 5 }],
     [chatCompletions, { guided_choice: ["a", "b"], stop_token_ids: [1], cache_salt: "x", transforms: ["middle-out"] }],
     [createResponse, { store: true, n: 1, speed: 1, reasoning: { max_tokens: 5 }, include: [], truncation: "auto" }],
+    [imageGenerations, { background: "transparent", count: 1, samples: 1, loras: [], batch_size: 1 }],
+    [imageGenerations, { sequential_image_generation: "disabled" }],
+    [chatCompletions, { prompt: "x" }],
   ])("what asks for nothing, or breaks nothing, passes: %# %j", (endpoint, fields) => {
     expect(judged(endpoint, fields)).toBe("taken");
   });

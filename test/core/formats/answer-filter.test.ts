@@ -1,8 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { answerRules, CHAT_ANSWER, RESPONSE_ANSWER, withUsageAnew } from "../../../src/core/endpoints/answer-names.ts";
+import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
+import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
+import { createResponse } from "../../../src/core/endpoints/inference/responses.ts";
 import { AnswerFilter, concat, type MemberRules } from "../../../src/core/formats/answer-filter.ts";
 import { DEEPEST } from "../../../src/core/formats/json-scan.ts";
+import { FIXTURES } from "../../support/fixtures.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -17,6 +21,32 @@ function split(bytes: Uint8Array, lengths: readonly number[]): Uint8Array[] {
     at += length;
   }
   return pieces;
+}
+
+/** Of a stream that the fixture's call asks for. */
+function streamReaderOf(endpoint: Endpoint) {
+  const { body, ...raw } = FIXTURES[endpoint.id] ?? {};
+  if (body?.kind !== "json") throw new Error("no JSON");
+  const parsed = endpoint.parse({
+    askedPath: "/",
+    params: {},
+    ...raw,
+    body: { kind: "json", value: { ...(body.value as object), stream: true } },
+  });
+  if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
+  const row = {
+    model: "m",
+    kind: "chat",
+    fromMs: 0,
+    costNanoUsd: {},
+    priceNanoUsd: {},
+    free: false,
+    maxOutputTokens: 9,
+  } as const;
+  const measured = { sentBytes: 100, recordingMs: null };
+  const reader = parsed.call.reader({ row, outputCap: 9, measured, earlierTokens: 0 });
+  if (reader.kind !== "events") throw new Error("no stream");
+  return reader;
 }
 
 function pass(text: string | Uint8Array, rules: MemberRules, lengths: readonly number[] = [1 << 20]) {
@@ -227,6 +257,30 @@ describe("a frame with usage", () => {
   it("passes as it is where nothing else stands in its usage", () => {
     expect(withUsageAnew(JSON.stringify({ provider: "p", usage }), null)).toBeNull();
     expect(withUsageAnew(JSON.stringify({ response: { usage, provider: "p" } }), "response")).toBeNull();
+  });
+
+  it.each<[string, Endpoint, (usage: unknown) => object, object]>([
+    [
+      "chat.completions",
+      chatCompletions,
+      (usage) => ({ choices: [{ delta: {} }], usage }),
+      { choices: [{ delta: {} }] },
+    ],
+    [
+      "responses",
+      createResponse,
+      (usage) => ({ type: "response.completed", response: { id: "r", usage } }),
+      { type: "response.completed", response: { id: "r" } },
+    ],
+  ])("loses a usage that is no object: %s", (_, endpoint, frame, passed) => {
+    for (const foreign of ["0.25 USD", [{ cost: 1 }], 0.25, true, []]) {
+      const reader = streamReaderOf(endpoint);
+      reader.event(JSON.stringify(frame(foreign)));
+      expect(JSON.parse(reader.usageAnew() ?? "0")).toEqual(passed);
+    }
+    const reader = streamReaderOf(endpoint);
+    reader.event(JSON.stringify(frame(null)));
+    expect(reader.usageAnew()).toBeUndefined();
   });
 
   it("is written anew in its usage only, where something does", () => {

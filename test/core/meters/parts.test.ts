@@ -76,6 +76,21 @@ describe("parts that are not text", () => {
       },
     ],
     [
+      "what a router tells of its thoughts",
+      {
+        messages: [
+          {
+            role: "assistant",
+            content: "x",
+            reasoning_details: [
+              { type: "reasoning.text", text: "hm", format: "unknown", index: 0, signature: null },
+              { type: "reasoning.summary", summary: "hm" },
+            ],
+          },
+        ],
+      },
+    ],
+    [
       "schemas and settings",
       {
         ...user([{ type: "text", text: "x", cache_control: { type: "ephemeral" } }]),
@@ -85,6 +100,8 @@ describe("parts that are not text", () => {
         response_format: { type: "json_schema", json_schema: { schema: { properties: { video: {} } } } },
         user: URL,
         stop: [URL],
+        stop_sequences: [URL],
+        guided_choice: [URL],
         stream_options: { include_usage: true },
         modalities: ["text", "audio"],
         audio: { voice: "alloy", format: "wav" },

@@ -102,6 +102,12 @@ describe("stored objects and addresses inside", () => {
       "input[0].content[0].file_url",
       [{ role: "user", content: [{ type: "input_file", file_url: "https://169.254.169.254/latest/" }] }],
     ],
+    ["input[0]", [{ id: "msg_68a1", note: "x" }]],
+    ["input[0].content[0].type", [{ role: "user", content: [{ type: "item_reference", id: "msg_68a1" }] }]],
+    [
+      "input[0].output[0].source",
+      [{ type: "function_call_output", call_id: "c", output: [{ type: "input_image", source: "http://10.0.0.1/" }] }],
+    ],
   ])("%s of a response", async (param, input) => {
     await expectUnheard("/v1/responses", { model: scripted, input }, param);
   });
@@ -122,6 +128,15 @@ describe("stored objects and addresses inside", () => {
       }
     },
   );
+
+  test.each<[string, Record<string, unknown>]>([
+    ["image_path", { image_path: "/etc/passwd" }],
+    ["src", { src: "http://10.0.0.1/" }],
+    ["thumbnail", { thumbnail: "https://[::1]/" }],
+  ])("a part's %s", async (name, fields) => {
+    const messages = [{ role: "user", content: [{ type: "image", ...fields }] }];
+    await expectUnheard("/v1/chat/completions", { model: scripted, messages }, `messages[0].content[0].${name}`);
+  });
 
   test.each(["Model", "MODEL", "model[]", "\uff4dodel"])("a form's %s", async (name) => {
     const form = new FormData();
@@ -154,6 +169,8 @@ describe("what is honest reaches the upstream as it was sent", () => {
       metadata: { Model: "x", background: "blue", file_id: "mine" },
       tools: [{ type: "function", function: { name: "f", parameters: own } }],
       response_format: { type: "json_schema", json_schema: { name: "f", schema: own } },
+      json_schema: own,
+      guided_choice: ["http://10.0.0.1"],
       best_of: 1,
       models: [],
       service_tier: "auto",

@@ -17,7 +17,7 @@ import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { CHAT_DATA } from "../inspection/callers-data.ts";
 import type { FieldRules } from "../inspection/inspect.ts";
-import { outputCaps } from "../inspection/refused.ts";
+import { OTHER_PROMPTS, outputCaps } from "../inspection/refused.ts";
 import { isString, list } from "../list.ts";
 
 const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
@@ -198,9 +198,11 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     if (!chunk || chunk.error) return "broken";
     own.add(contentBytes(chunk.choices, "delta"));
     noteFinished(chunk.choices, finished);
-    if (!asObject(chunk.usage)) return "pass";
-    told = finished.size >= choices;
-    exact = usageOf(chunk, chat, sent);
+    if (chunk.usage === undefined || chunk.usage === null) return "pass";
+    if (asObject(chunk.usage)) {
+      told = finished.size >= choices;
+      exact = usageOf(chunk, chat, sent);
+    }
     anew = withUsageAnew(data, null);
     // Some engines put usage beside the last words; those are the caller's.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
@@ -221,7 +223,7 @@ const FIELDS: FieldRules = {
   parts: { "messages[].content[]": [TextPart, ImagePart] },
   known: ["reasoning.max_tokens"],
   data: CHAT_DATA,
-  refused: outputCaps(CAP),
+  refused: new Map([...outputCaps(CAP), ...OTHER_PROMPTS]),
 };
 
 export const chatCompletions = endpoint({

@@ -16,7 +16,7 @@ import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { RESPONSES_DATA } from "../inspection/callers-data.ts";
 import type { FieldRules } from "../inspection/inspect.ts";
-import { outputCaps } from "../inspection/refused.ts";
+import { OTHER_INPUT, OTHER_PROMPTS, outputCaps } from "../inspection/refused.ts";
 import { namesStoredItem } from "../inspection/stored-item.ts";
 import { list } from "../list.ts";
 
@@ -119,7 +119,7 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
     if (!said || said.error || FAILED_EVENTS.has(said.type)) return "broken";
     const response = asObject(said.response);
     id = idOf(response) ?? id;
-    if (asObject(response?.usage)) anew = withUsageAnew(data, "response");
+    if (response && response.usage !== undefined && response.usage !== null) anew = withUsageAnew(data, "response");
     own.add(items.written(said));
     if (said.type === "response.output_item.added") openItems++;
     if (said.type === "response.output_item.done") openItems--;
@@ -151,7 +151,7 @@ const CAP = "max_output_tokens";
 const FIELDS: FieldRules = {
   known: ["reasoning.max_tokens"],
   data: RESPONSES_DATA,
-  refused: outputCaps(CAP),
+  refused: new Map([...outputCaps(CAP), ...OTHER_INPUT, ...OTHER_PROMPTS]),
 };
 
 export const createResponse = endpoint({

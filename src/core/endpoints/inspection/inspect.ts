@@ -6,8 +6,9 @@
  * Linear in the body, whatever its names are: a path is only written for what is refused.
  */
 import type * as z from "zod";
-import { bracketed, clipped, formOf } from "../../issue-words.ts";
-import { FETCHED_NAMES, type Fetched, fetchedBy, fetchFault } from "./engine-url.ts";
+import { clipped } from "../../issue-words.ts";
+import { FETCHED_NAMES, type Fetched, fetchedBy, fetchFault, isAddress, isMediaType } from "./engine-url.ts";
+import { type FieldFault, type Found, faultAt, here, invalid, outwards, refusing, renaming } from "./field-fault.ts";
 import { FoldFilter, fold } from "./fold.ts";
 import { fieldOf, namesIn, type Place, placeAt, placesOf } from "./places.ts";
 import {
@@ -20,6 +21,7 @@ import {
   refusedField,
   textAsksForNothing,
 } from "./refused.ts";
+import { isItemReference } from "./stored-item.ts";
 
 /** What an endpoint's row says of its fields, besides the schema. */
 export interface FieldRules {
@@ -35,18 +37,6 @@ export interface FieldRules {
   readonly noUrls?: string;
 }
 
-export interface FieldFault {
-  /** As OpenAI writes them: `messages[0].content`. */
-  readonly path: string;
-  readonly message: string;
-}
-
-type Step = string | number;
-/** The steps are in reverse: each level adds its own on the way out. */
-interface Found {
-  readonly steps: Step[];
-  readonly say: (path: string) => string;
-}
 type Fields = Readonly<Record<string, unknown>>;
 
 /** What a name is, wherever it stands. */
@@ -54,7 +44,7 @@ interface Verdict {
   /** The listed name that some engine takes it for. */
   readonly twinOf: string | undefined;
   readonly refused: RefusedField | undefined;
-  readonly fetched: Fetched | undefined;
+  readonly fetched: Fetched;
   /** An object under it names a stored one by its id. */
   readonly holdsIds: boolean;
 }
@@ -66,7 +56,8 @@ const TOOL_NAMES = ["tools", "type"] as const;
 const MOST_VERDICTS = 4_096;
 /** Besides media. Folded. */
 const HOLDS_IDS: ReadonlySet<string> = new Set(["prompt", "voice"]);
-const PLAIN: Verdict = { twinOf: undefined, refused: undefined, fetched: undefined, holdsIds: false };
+const PLAIN: Verdict = { twinOf: undefined, refused: undefined, fetched: "address", holdsIds: false };
+const NO_STORED = "stored objects are not available; send the content itself";
 
 export class Inspector {
   readonly #root: Place;
@@ -129,12 +120,18 @@ export class Inspector {
     text: string | undefined,
     fault: (say: (path: string) => string) => FieldFault,
   ): FieldFault | undefined {
-    const fetched = fetchedBy(fold(name));
-    if (!fetched || text === undefined || text === "") return undefined;
+    if (text === undefined || text === "") return undefined;
+    const fetched = this.#fetchedOf(fetchedBy(fold(name)), this.#root.fields.has(name));
     const { noUrls } = this.#rules;
-    if (fetched === "url" && noUrls !== undefined) return fault(refusing({ why: noUrls }));
+    const mayBeFetched = fetched === "url" || (fetched !== "text" && isAddress(text));
+    if (noUrls !== undefined && mayBeFetched) return fault(refusing({ why: noUrls }));
     const wrong = fetchFault(fetched, text);
     return wrong === undefined ? undefined : fault(invalid(wrong, text));
+  }
+
+  /** What a documented field holds is known: it is media where its name says so. */
+  #fetchedOf(fetched: Fetched, documented: boolean): Fetched {
+    return documented && fetched === "address" ? "text" : fetched;
   }
 
   #value(value: unknown, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
@@ -149,10 +146,11 @@ export class Inspector {
 
   #object(fields: Fields, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
     if (place?.data) return findProto(fields);
+    const ofMedia = typeof fields.type === "string" && isMediaType(fold(fields.type));
     for (const name of Object.keys(fields)) {
       const value = fields[name];
       const documented = place?.fields.get(name);
-      const found = this.#field(name, value, documented, verdicts) ?? this.#below(value, documented, verdicts);
+      const found = this.#field(name, value, documented, ofMedia, verdicts) ?? this.#below(value, documented, verdicts);
       if (found) return outwards(found, name);
     }
     return undefined;
@@ -166,6 +164,7 @@ export class Inspector {
     name: string,
     value: unknown,
     documented: Place | undefined,
+    ofMedia: boolean,
     verdicts: Map<string, Verdict>,
   ): Found | undefined {
     if (isProto(name)) return here(refusing(REFUSED.get(name)));
@@ -177,7 +176,11 @@ export class Inspector {
       const hosted = hostedTool(value);
       if (hosted) return { steps: hosted.toReversed(), say: refusing({ why: HOSTED_TOOL }) };
     }
-    return (holdsIds ? storedId(value) : undefined) ?? (fetched ? badUrl(fetched, value) : undefined);
+    if (name === "type" && !documented && isItemReference(value)) return here(refusing({ why: NO_STORED }));
+    const found = holdsIds ? storedId(value) : undefined;
+    if (found) return found;
+    const meant = this.#fetchedOf(fetched, documented !== undefined);
+    return badUrl(ofMedia && meant === "address" ? "media" : meant, value);
   }
 
   #twin(listed: string): (path: string) => string {
@@ -209,26 +212,6 @@ export class Inspector {
   }
 }
 
-const here = (say: (path: string) => string): Found => ({ steps: [], say });
-
-function outwards(found: Found, step: Step): Found {
-  found.steps.push(step);
-  return found;
-}
-
-const refusing =
-  (refused: RefusedField | undefined) =>
-  (path: string): string =>
-    `\`${path}\` is not accepted: ${refused?.why ?? ""}.`;
-const renaming =
-  (name: string) =>
-  (path: string): string =>
-    `\`${path}\` is not accepted: write \`${name}\`.`;
-const invalid =
-  (wrong: string, value: unknown) =>
-  (path: string): string =>
-    `\`${path}\` ${wrong}; it was ${formOf(value)}.`;
-
 /** `__proto__` is refused in the caller's own data too: readers in JavaScript would take it for more than a name. */
 function findProto(value: unknown): Found | undefined {
   if (typeof value !== "object" || value === null) return undefined;
@@ -258,12 +241,13 @@ function storedId(value: unknown): Found | undefined {
   }
   for (const name of Object.keys(value)) {
     if (fold(name) !== "id" || asksForNothing({ why: "" }, (value as Fields)[name])) continue;
-    return outwards(here(refusing({ why: "stored objects are not available; send the content itself" })), name);
+    return outwards(here(refusing({ why: NO_STORED })), name);
   }
   return undefined;
 }
 
 function badUrl(fetched: Fetched, value: unknown): Found | undefined {
+  if (fetched === "text") return undefined;
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
       const found = badUrl(fetched, value[index]);
@@ -273,10 +257,4 @@ function badUrl(fetched: Fetched, value: unknown): Found | undefined {
   }
   const wrong = typeof value === "string" ? fetchFault(fetched, value) : undefined;
   return wrong === undefined ? undefined : here(invalid(wrong, value));
-}
-
-function faultAt(found: Found | undefined): FieldFault | undefined {
-  if (!found) return undefined;
-  const path = bracketed(found.steps.toReversed());
-  return { path, message: found.say(path) };
 }

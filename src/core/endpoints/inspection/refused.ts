@@ -67,7 +67,7 @@ const GROUPS: readonly Group[] = [
     names:
       "model models model_list fallbacks fallback_models context_window_fallbacks content_policy_fallbacks route router " +
       "preset engine deployment_id model_id model_name model_path user_config model_config " +
-      "lora lora_path lora_name lora_request lora_adapter adapter_id adapter_source",
+      "lora loras lora_path lora_paths lora_name lora_request lora_adapter lora_weights adapter_id adapter_source",
   },
   {
     why: HOST,
@@ -129,14 +129,31 @@ export const refusedField = (name: string): RefusedField | undefined =>
 const listed = (names: string, field: RefusedField): ReadonlyMap<string, RefusedField> =>
   new Map(names.split(" ").map((name) => [name, field]));
 
+const MADE_ONCE = "one image is made per call";
+
 /** Where one image is made and paid for. */
-export const MORE_IMAGES = listed("num_images num_outputs num_images_per_prompt batch_size n_iter num_samples", {
-  why: "one image is made per call",
-  isHarmless: isOne,
-});
+export const MORE_IMAGES: ReadonlyMap<string, RefusedField> = new Map([
+  ...listed(
+    "num_images n_images max_images image_count number_of_images num_outputs num_images_per_prompt batch_size batch_count " +
+      "n_iter num_samples n_samples samples sample_count count",
+    { why: MADE_ONCE, isHarmless: isOne },
+  ),
+  ...listed("sequential_image_generation", { why: MADE_ONCE, isHarmless: isOneOf("disabled") }),
+  ...listed("sequential_image_generation_options", { why: MADE_ONCE, isHarmless: isEmptyObject }),
+  // Of the picture, here.
+  ...listed("background", { why: "answers are not deferred", isHarmless: isOneOf("auto", "transparent", "opaque") }),
+]);
+
+const IN_PLACE_OF = "it takes the place of what is counted";
 
 /** What some engines read in place of an `input` or of `documents`, with parts that no bound counts. */
-export const OTHER_INPUT = listed("messages inputs input_ids", { why: "it takes the place of what is counted" });
+export const OTHER_INPUT = listed("messages inputs input_ids", { why: IN_PLACE_OF });
+
+/** The same of a conversation's: a list of prompts is answered prompt by prompt. */
+export const OTHER_PROMPTS: ReadonlyMap<string, RefusedField> = new Map([
+  ...listed("inputs input_ids prompts prompt_ids prompt_token_ids prompt_embeds input_embeds", { why: IN_PLACE_OF }),
+  ...listed("prompt", { why: IN_PLACE_OF, isHarmless: (value) => !Array.isArray(value) }),
+]);
 
 /**
  * Names for the output cap: refused but where the endpoint documents its own, since the cap that the hold was made for is
