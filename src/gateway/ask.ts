@@ -1,7 +1,7 @@
 /**
- * Asking an account object that may be slow, restarting, overloaded or out of reach. What it does not answer in time is
- * not answered: money is never let through. A stub that threw is broken, so the second word goes to a new one; an object
- * that says it is overloaded is left alone. What is asked here may be asked twice: the object answers by call id.
+ * Asking an account object that may be slow, restarting, overloaded or out of reach. Calls time out and
+ * fail closed. A stub that threw is broken, so the retry uses a fresh one; an object that says it is overloaded is not
+ * asked again. Every question may be asked twice: the object answers by call id.
  */
 import type { AccountNumber } from "../core/ids.ts";
 import type { AccountPort, Ports } from "./ports.ts";

@@ -27,7 +27,7 @@ import type {
  * was never opened knows nothing. Deleted teams and revoked keys stay readable by id, and leave the lists.
  */
 export interface AccountService {
-  /** Makes the account; opened twice with the same id, it answers what stands. */
+  /** Makes the account. Opened again with the same id, it answers with what exists. */
   open(id: AccountId, number: AccountNumber, fields: AccountFields): Promise<Account>;
   describe(): Promise<Account | undefined>;
   amend(changes: Changes<AccountFields>): Promise<Account | undefined>;
@@ -52,23 +52,23 @@ export interface AccountService {
     lastFour: string,
     fields: KeyFields,
   ): Promise<Key | "no_team" | TooMany | undefined>;
-  /** With a team, that one's alone. */
+  /** With a team: only that team's. */
   keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined>;
   key(id: KeyId): Promise<Key | undefined>;
   amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined>;
-  /** Refused from the moment this is answered. Gives the digests to drop at the edge. */
+  /** The key is refused from the moment this is answered. Returns the digests to drop at the edge. */
   revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
-  /** The old secret works until the grace ends (0: not at all from the moment this is answered). */
+  /** The old secret works until the grace ends (0: it ends when this is answered). */
   rotateKey(
     id: KeyId,
     digest: KeyDigest,
     lastFour: string,
     graceMs: number,
   ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
-  /** Where the key with this digest stands, for its holder. Counts as a call that costs nothing. */
+  /** The status of the key with this digest, for its holder. Counts as a free call. */
   standing(digest: KeyDigest): Promise<StandingAnswer | undefined>;
   /** What the key with this digest does to the keys and teams of its account, if it may. */
   delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined>;
-  /** For an edge that has no record of this digest. */
+  /** For an isolate that has no record of this digest. */
   findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined>;
 }

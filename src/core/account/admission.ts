@@ -1,9 +1,9 @@
 /**
  * The decision to admit one call, from facts that were read in the same transaction that will write the hold.
  *
- * Order: limits (narrowest level first), price, budgets (narrowest first), money; the first that has no room is the
- * refusal. Where the caller named no output cap, the least useful cap is what must fit; the cap granted is then the
- * greatest that tokens, budgets and money leave. Who may call at all was decided before.
+ * Order: limits (narrowest level first), price, budgets (narrowest first), money. The first without room refuses the
+ * call. If the caller named no output cap, the least useful cap must fit, and the granted cap is the greatest that
+ * tokens, budgets and money leave. Whether the key may call at all was decided before.
  */
 
 import { type Outcome, refused } from "../outcome.ts";
@@ -18,7 +18,7 @@ export interface AdmissionFacts {
   readonly model: string;
   readonly bound: Bound;
   readonly prices: UnitPrices;
-  /** Costs the tenant nothing, in units without a price too. */
+  /** Costs the tenant nothing, also in units without a price. */
   readonly free: boolean;
   /** Narrowest first. */
   readonly levels: readonly LevelUse[];
@@ -33,7 +33,7 @@ interface Grant {
   readonly amountNanoUsd: number;
   /** What counts against `tpm_limit` until the true figure is known. */
   readonly countedTokens: number;
-  /** Per choice; undefined where the endpoint has no cap. */
+  /** Per choice; undefined if the endpoint has no cap. */
   readonly outputCap: number | undefined;
 }
 
@@ -55,7 +55,7 @@ export function decideAdmission(facts: AdmissionFacts): AdmissionDecision {
   return { ok: true, grant: greatestGrant(facts, least.outputCap ?? 0, bound.output.cap) };
 }
 
-/** The cap that must fit: the caller's own, or the least useful one where admission chooses. */
+/** The cap that must fit: the caller's own, or the least useful one if admission chooses. */
 function leastCap(bound: Bound): number | undefined {
   if (!bound.output?.lowerable) return bound.output?.cap;
   return Math.min(LEAST_OUTPUT_CAP, bound.output.cap);
@@ -67,7 +67,10 @@ function grantFor(facts: AdmissionFacts, outputCap: number | undefined): Grant {
   return { amountNanoUsd, countedTokens: countedTokens(usage), outputCap };
 }
 
-/** The grant with the greatest cap in [fitting, wanted] that fits; both rooms shrink as the cap grows, so halve. */
+/**
+ * Lowers the output cap: the grant with the greatest cap in [fitting, wanted] that fits. A greater cap needs more of both
+ * rooms, so a binary search finds it.
+ */
 function greatestGrant(facts: AdmissionFacts, fitting: number, wanted: number): Grant {
   const tokens = tokenRoom(facts.levels, facts.nowMs);
   const nanoUsd = Math.min(budgetRoom(facts.budgets), moneyRoom(facts.money));

@@ -2,7 +2,7 @@
  * Virtual keys: `sk-tg-` + 8 base62 (account number) + 24 base62 (random) + 6 base62 (tag).
  *
  * The tag is the first bytes of HMAC-SHA-256(`KEY_PEPPER`, what precedes), so that a mistyped or forged key is refused
- * before any look-up. Pure: who calls brings the randomness and the HMAC.
+ * before any look-up. Pure: the caller gives the randomness and the HMAC.
  */
 import { type AccountNumber, asId } from "../ids.ts";
 
@@ -13,16 +13,16 @@ const TAG_LENGTH = 6;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SHAPE = /^sk-tg-[0-9A-Za-z]{38}$/;
 
-/** A key of the right shape; whether its tag is right is yet to be tried. */
+/** A key of the right shape; its tag is not checked yet. */
 export interface ShapedKey {
   readonly text: string;
   readonly number: AccountNumber;
-  /** What the tag is made of. */
+  /** The part that the tag signs. */
   readonly signed: string;
   readonly tag: string;
 }
 
-/** Splits a key; undefined where it cannot be one. */
+/** Splits a key; undefined if it has not the shape of one. */
 export function shapeKey(text: string): ShapedKey | undefined {
   if (!SHAPE.test(text)) return undefined;
   const digits = text.slice(KEY_PREFIX.length, KEY_PREFIX.length + NUMBER_LENGTH);
@@ -36,7 +36,7 @@ export function shapeKey(text: string): ShapedKey | undefined {
   };
 }
 
-/** The signed part of a new key. `random`: at least 48 bytes; those that would bias a digit are passed over. */
+/** The signed part of a new key. `random`: at least 48 bytes; those that would bias a digit are skipped. */
 export function signedPart(number: AccountNumber, random: Uint8Array): string {
   const fair = [...random].filter((byte) => byte < 248).slice(0, RANDOM_LENGTH);
   if (fair.length < RANDOM_LENGTH) throw new RangeError("signedPart needs more random bytes");
@@ -60,7 +60,7 @@ function base62(value: bigint, length: number): string {
 export const toHex = (bytes: Uint8Array): string =>
   Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Equal in the same time whatever differs: for tags and tokens. */
+/** Compares in constant time: for tags and tokens. */
 export function equalInConstantTime(a: string, b: string): boolean {
   let difference = a.length ^ b.length;
   for (let index = 0; index < b.length; index++) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);

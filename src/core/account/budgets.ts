@@ -1,7 +1,7 @@
 /**
  * Budgets: what a key, team or account may spend in a calendar window (UTC).
  *
- * A window is computed from the time when it is read and never reset by a job. Spent is the sum of the ledger's charges
+ * A window is computed when it is read; no job resets it. Spent is the sum of the ledger's charges
  * since the window began, by the time of the charge; everything held counts too, since it will be charged in this
  * window or a later one. So the charges of no window exceed its budget, also for calls that run across its end.
  */
@@ -10,7 +10,7 @@ import type { BudgetDuration } from "./tenant.ts";
 
 export const DAY_MS = 86_400_000;
 
-/** Days since 1970-01-01, UTC: the grain in which spending is added up. */
+/** Days since 1970-01-01, UTC; spending is summed by day. */
 export const dayOf = (timeMs: number): number => Math.floor(timeMs / DAY_MS);
 
 /** From the first day on (inclusive) to the last day's end; without an end for `total`. */
@@ -67,7 +67,7 @@ function firstOf(year: number, month: number): number {
   return era * 146_097 + dayOfEra - 719_468;
 }
 
-/** One level's budget and what has gone from it. Levels without a budget are left out. */
+/** One level's budget and what was spent of it. Levels without a budget are left out. */
 export interface BudgetUse {
   readonly level: LimitLevel;
   readonly budgetNanoUsd: number;
@@ -80,7 +80,7 @@ export interface BudgetUse {
   readonly heldNanoUsd: number;
 }
 
-/** What every budget leaves to one more call; infinite where there is none. */
+/** What all budgets leave for one more call; infinite if there is none. */
 export function budgetRoom(budgets: readonly BudgetUse[]): number {
   return Math.min(...budgets.map(roomIn));
 }

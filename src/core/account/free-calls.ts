@@ -1,7 +1,6 @@
 /**
- * Calls that cost nothing, and how many of them a minute may bring. `free_rpm_limit` is for those that reach an upstream;
- * ten times as many may be answered by the gateway alone. A key without one of its own has the default; a team or account
- * without one adds none.
+ * How many free calls a minute may have. `free_rpm_limit` is for those that reach an upstream; ten times as many may be
+ * answered by the gateway alone. A key without this limit has the default; a team or account without it has none.
  *
  * This is for rows of the endpoint table without a meter and for self-service. A model with a price of 0 is called like
  * any other, within `rpm_limit`.
@@ -13,7 +12,7 @@ import type { TrailingCount } from "./trailing-count.ts";
 /** How far such a call goes. */
 export type FreeReach = "upstream" | "local";
 
-/** What a key's `free_rpm_limit` is where none is set. */
+/** A key's `free_rpm_limit` if none is set. */
 export const DEFAULT_FREE_RPM = 120;
 const LOCAL_FOR_ONE_UPSTREAM = 10;
 
@@ -30,7 +29,7 @@ export interface FreeUse {
   readonly calls: TrailingCount;
 }
 
-/** The first level, of `uses` narrowest first, that has no room for one more. */
+/** The first level without room for one more; `uses` is narrowest first. */
 export function freeRefusal(uses: readonly FreeUse[], nowMs: number): Refusal | undefined {
   const full = uses.find(({ allowed, calls }) => calls.used(nowMs) + 1 > allowed);
   if (!full) return undefined;

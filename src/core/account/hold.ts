@@ -26,7 +26,7 @@ export interface Bound {
   };
 }
 
-/** A lowered cap below this is not worth a call: refused instead. */
+/** A call whose cap would have to be lowered below this is refused. */
 export const LEAST_OUTPUT_CAP = 16;
 
 /** The bound as one usage, with the output cap given. */
@@ -35,7 +35,7 @@ export function boundUsage(bound: Bound, cap: number | undefined): Usage {
   return { ...bound.fixed, output_tokens: (cap ?? bound.output.cap) * bound.output.choices };
 }
 
-/** The bound of a turn that brings the tokens of its conversation along; the model reads no more than its context. */
+/** The bound of a turn that includes its conversation's tokens; the model reads no more than its context. */
 export function continuing(bound: Bound, earlierTokens: number, contextTokens = Number.POSITIVE_INFINITY): Bound {
   if (earlierTokens === 0) return bound;
   const inputTokens = Math.min((bound.fixed.input_tokens ?? 0) + earlierTokens, contextTokens);
@@ -52,12 +52,12 @@ export interface AdmitRequest {
   readonly model: string;
   /** Set where the name is an alias, for reports. */
   readonly alias: string | null;
-  /** The price book row that holds for this call; the account's plan is applied to it by the object. */
+  /** The price book row for this call; the object applies the account's plan to it. */
   readonly row: ModelRow;
   readonly bound: Bound;
   /** True where it submits a job: an account may do so only so often. */
   readonly job?: boolean;
-  /** Ids that the call names: each must be the account's. A conversation's tokens are added to the bound. */
+  /** Ids that the call names; each must belong to the account. A conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];
   /** Set where the call is to be carried out once, however often it is sent. */
   readonly idempotency?: IdempotencyRef | undefined;
@@ -83,7 +83,7 @@ export interface Hold {
   readonly expiresAtMs: number;
   /** However often the hold is renewed, its call has to be ended and settled within this long of the grant, ms. */
   readonly longestCallMs: number;
-  /** What becomes of a stream whose client left. */
+  /** What to do with a stream whose client left. */
   readonly onDisconnect: "cancel" | "drain";
 }
 
@@ -99,7 +99,7 @@ export interface Rate {
   readonly resetMs: number;
 }
 
-/** Where a call ended up; stands in the usage event. */
+/** Which target served a call; part of the usage event. */
 export interface ServedBy {
   readonly upstream: string;
   readonly model: string;
@@ -155,13 +155,13 @@ export interface Release {
   readonly latencyMs: number;
 }
 
-/** How a hold ended; every later word on the same call gets this same answer. */
+/** How a hold ended; every later end of the same call gets this answer. */
 export interface HoldEnd {
   readonly state: "settled" | "released" | "expired" | "unknown";
   readonly chargedNanoUsd: number;
 }
 
-/** Whether a key may read what costs nothing (models, polls, its own state). */
+/** Whether a key may make free calls (models, polls, its own status). */
 export type Permission = Outcome<{
   keyId: KeyId;
   teamId: TeamId | null;
@@ -208,8 +208,8 @@ export interface UsageEvent {
 }
 
 /**
- * The end of a call that its account object could not be told: it goes by the queue, so that what was executed is charged.
- * Dropped once it is older than `QUEUED_END_LIFE_MS`: by then the hold's expiry has booked the call.
+ * The end of a call whose account object could not be reached. It goes by the queue, so that what was executed is charged.
+ * It is dropped after `QUEUED_END_LIFE_MS`: by then the hold's expiry has settled the call.
  */
 export interface QueuedEnd {
   readonly account: AccountNumber;
@@ -226,5 +226,5 @@ export interface UsageMessage {
   readonly events: readonly UsageEvent[];
 }
 
-/** Levels in the order in which refusals name them: the narrowest first. */
+/** Levels, narrowest first: the order in which refusals name them. */
 export const LEVELS: readonly LimitLevel[] = ["key", "team", "account"];

@@ -1,6 +1,6 @@
 /**
- * Where a key stands: who holds it, and at each level what its limits are and what counts against them now. It crosses
- * the account object's RPC as a value.
+ * A key's status: who holds it, and at each level its limits and what counts against them now. It crosses the account
+ * object's RPC as a value.
  */
 import type { Outcome } from "../outcome.ts";
 import type { LimitLevel } from "../refusal.ts";

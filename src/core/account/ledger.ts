@@ -1,8 +1,8 @@
 /**
  * The rules of the ledger: hold, settle, release, expire, credit.
  *
- * Two-phase, as a bank does it: a hold sets money aside, one of three ends resolves it, once. A charge may not exceed
- * its hold; what does is the operator's overrun. Balance less holds stays at or above the floor after every step. An
+ * Two phases, as at a bank: a hold sets money aside, and one of three ends resolves it, once. A charge never exceeds its
+ * hold; the rest is the operator's overrun. Balance less holds stays at or above the floor after every step. An
  * expired hold may take one late end, which corrects its charge.
  */
 import { MAX_NANO_USD } from "../pricing/money.ts";
@@ -19,12 +19,12 @@ export interface Money {
   readonly floorNanoUsd: number;
 }
 
-/** How far down an account may go. */
+/** The lowest balance that an account may have. */
 export function floorOf(fields: Pick<AccountFields, "billsMonthly" | "creditLimitNanoUsd">): number {
   return fields.billsMonthly ? 0 - Math.min(fields.creditLimitNanoUsd, MAX_NANO_USD) : 0;
 }
 
-/** What one more hold may take; negative where the floor was raised over what is used. */
+/** What one more hold may take; negative if the floor was raised above what is left. */
 export const moneyRoom = (money: Money): number => money.balanceNanoUsd - money.heldNanoUsd - money.floorNanoUsd;
 
 /** Why `amountNanoUsd` cannot be held; undefined: it can. What costs nothing needs no credit. */
@@ -39,7 +39,7 @@ export function creditRefusal(money: Money, amountNanoUsd: number): Refusal | un
   };
 }
 
-/** Splits what a call came to: the tenant pays up to the hold, the operator the rest. */
+/** Splits a call's cost: the tenant pays up to the hold, the operator the rest. */
 export function splitCharge(
   actualNanoUsd: number,
   heldNanoUsd: number,
@@ -48,13 +48,13 @@ export function splitCharge(
   return { chargedNanoUsd, overrunNanoUsd: actualNanoUsd - chargedNanoUsd };
 }
 
-/** What a settlement that comes after its hold's expiry changes. */
+/** What a settlement after its hold's expiry changes. */
 export interface LateCharge {
   /** All that the call is charged from now on. */
   readonly chargedNanoUsd: number;
   /** Usage beyond the hold. */
   readonly overrunNanoUsd: number;
-  /** What the tenant would owe and cannot pay any more. */
+  /** What the tenant should pay and no longer can. */
   readonly unpaidNanoUsd: number;
 }
 

@@ -20,7 +20,7 @@ export interface LevelUse {
   readonly slots: number;
 }
 
-/** Slots free when calls end, which nobody can foretell: a client may ask again this soon. */
+/** Nobody can know when a running call ends, so a client may ask again this soon. */
 const SLOT_RETRY_MS = 1_000;
 
 /** The first limit that one more call of `tokens` would break: narrowest level first (the order of `levels`). */
@@ -58,7 +58,7 @@ function slotRefusal(use: LevelUse): Refusal | undefined {
   return { kind: "rate_limit", level: use.level, limit: "max_parallel_requests", allowed, retryAfterMs };
 }
 
-/** Tokens that every level's `tpm_limit` leaves to one more call; infinite where none is set. */
+/** Tokens that all levels' `tpm_limit` leave for one more call; infinite if none is set. */
 export function tokenRoom(levels: readonly LevelUse[], nowMs: number): number {
   return Math.min(...levels.map(({ limits, tokens }) => roomOf(limits.tpm_limit, tokens, nowMs)));
 }

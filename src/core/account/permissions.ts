@@ -44,7 +44,7 @@ export type Denial = { why: "role" | "own_key" | "team_key" } | { why: "exceeds"
 export type DelegationOutcome =
   | { kind: "key"; key: Key; digests: readonly KeyDigest[] }
   | { kind: "team"; team: Team }
-  /** The acting key itself is not live. */
+  /** The acting key is not live. */
   | { kind: "refused"; refusal: Refusal }
   | { kind: "denied"; denial: Denial }
   /** No such key or team that this key can see, or no longer a live one. */
@@ -61,7 +61,7 @@ export const rolesAbove = (role: Role): readonly Role[] => ROLES.filter((other) 
 /** Whether a key may manage others at all. */
 export const manages = (holder: Key): boolean => holder.role !== "member";
 
-/** Whether a key is in sight: a holder in a team sees that team's alone. */
+/** Whether the holder sees a key: in a team, it sees only that team's keys. */
 export const sees = (holder: Key, team: TeamId | null): boolean => holder.team === null || holder.team === team;
 
 /** A team that is acted on, and whether a live key of a higher role than the holder's is in it. */
@@ -70,7 +70,7 @@ export interface TeamTarget {
   readonly hasHigherRole: boolean;
 }
 
-/** Why the holder may not do this to anything at all: told before it is looked for, so that nothing can be probed. */
+/** Why the holder may not do this to any target: decided before the target is looked up, so nothing can be probed. */
 export function generalDenialOf(holder: Key, action: DelegatedAction): Denial | undefined {
   if (!manages(holder)) return { why: "role" };
   return isOnTeam(action) && holder.team !== null ? { why: "team_key" } : undefined;
@@ -120,16 +120,16 @@ function grantedBy(action: Exclude<DelegatedAction, TeamAction>, target: Key | u
   if (action.kind === "create_key") return action.fields;
   if (action.kind === "rotate_key" && target) return target;
   if (action.kind !== "amend_key") return {};
-  // Only what changes is held against the holder: what a key had before is not given by this.
+  // Only what changes is compared with the holder: what a key had before is not given now.
   const { limits, ...changes } = action.changes;
-  // Out of its team it has all that its own limits allow.
+  // Outside its team it has all that its own limits allow.
   if (target && changes.team !== undefined && changes.team !== target.team) {
     return { ...changes, limits: { ...target.limits, ...limits } };
   }
   return limits ? { ...changes, limits: wholeBudget(limits, target?.limits) } : changes;
 }
 
-/** Amount and window of a budget mean something together only: where one changes, both are looked at. */
+/** A budget's amount and window belong together: if one changes, both are compared. */
 function wholeBudget(changes: Partial<Limits>, limits: Limits | undefined): Partial<Limits> {
   if (!limits || (changes.maxBudgetNanoUsd === undefined && changes.budgetDuration === undefined)) return changes;
   return { maxBudgetNanoUsd: limits.maxBudgetNanoUsd, budgetDuration: limits.budgetDuration, ...changes };
@@ -156,7 +156,7 @@ function exceedingFree({ limits: mine }: Key, { free_rpm_limit: theirs }: Partia
   return theirs !== undefined && beyond(mine.free_rpm_limit, theirs) ? "free_rpm_limit" : undefined;
 }
 
-/** Null is without end: it exceeds whatever ends. */
+/** Null means no end, so it exceeds every end. */
 const beyond = (mine: number | null, theirs: number | null): boolean =>
   mine !== null && (theirs === null || theirs > mine);
 
@@ -165,7 +165,7 @@ function coversModels(mine: readonly string[] | null, theirs: readonly string[] 
   return theirs?.every((entry) => covers(mine, entry)) ?? false;
 }
 
-/** A beginning is covered by a beginning of it, never by a list of names. */
+/** A prefix is covered by a shorter prefix, never by a list of names. */
 function covers(mine: readonly string[], entry: string): boolean {
   if (!entry.endsWith("*")) return allowsModel(mine, entry);
   return mine.some((own) => own.endsWith("*") && entry.slice(0, -1).startsWith(own.slice(0, -1)));

@@ -28,7 +28,7 @@ export const NO_LIMITS: Limits = {
   budgetDuration: "total",
 };
 
-/** What a change names of such fields. Of its limits too: those it does not name stay as they are when it is made. */
+/** A change of such fields: those it does not name, single limits too, stay as they are. */
 export type Changes<Fields extends { readonly limits: Limits }> = Partial<Omit<Fields, "limits">> & {
   readonly limits?: Partial<Limits>;
 };
@@ -85,7 +85,7 @@ export interface KeyFields {
   readonly metadata: Readonly<Record<string, string>>;
   readonly limits: Limits;
 }
-/** What a key is that is given nothing but a name. */
+/** Defaults for a new key. */
 export const NEW_KEY: Omit<KeyFields, "name"> = {
   team: null,
   user: null,

@@ -5,11 +5,11 @@
 
 /** The mean of the first wait is half of this, ms. */
 const FIRST_MS = 200;
-/** A target that asks for more than this is not worth waiting for, ms (docs/design.md, section 5). */
+/** Do not wait for a target that asks for more than this, ms (docs/design.md, section 5). */
 export const LONGEST_WAIT_MS = 5_000;
 
 /**
- * The wait before repeat number `repeat` (0: the first), ms; null where the target asked for too long a one. `random`:
+ * The wait before repeat number `repeat` (0: the first), ms; null if the target asks for too long a wait. `random`:
  * in [0, 1).
  */
 export function backoffMs(repeat: number, retryAfterMs: number | null, random: number): number | null {

@@ -1,18 +1,18 @@
 /**
- * Is this target well enough to be asked? One breaker per target, as Envoy's outlier detection has it, cut to what one
+ * Is this target healthy enough to be asked? One breaker per target, like Envoy's outlier detection, reduced to what one
  * isolate can see (docs/design.md, section 5, "Health").
  *
  * Closed: every call may ask. After `STRIKES` failures in a row it is ejected for `EJECTION_MS`; then it is due: exactly
- * one call, the probe, may ask, and what comes of it closes the breaker or ejects again. A 429 ejects at once, for as
- * long as the target said. Each ejection begins an epoch, and a call's end counts in the epoch in which it was sent: an
- * answer from before the fall proves nothing about after it. Pure data and functions; the caller gives the time.
+ * one call, the probe, may ask, and its result closes the breaker or ejects again. A 429 ejects at once, for as long as
+ * the target said. Each ejection begins an epoch, and a result counts in the epoch in which its call was sent: an answer
+ * from before the ejection proves nothing about the time after it. Pure data and functions; the caller gives the time.
  */
 
 /** Failures in a row that eject. */
 const STRIKES = 3;
 /** How long a failing target is left alone, ms: the refresh of the contract's instance cache. */
 export const EJECTION_MS = 10_000;
-/** A probe whose end nobody told (its request was torn down) holds the place this long, ms. */
+/** A probe that never reports its result (its request was torn down) keeps its place this long, ms. */
 export const PROBE_FORGOTTEN_MS = 60_000;
 /** Bounds on what a 429's `retry-after` may ask for, ms. */
 const LEAST_LIMIT_MS = 1_000;
@@ -29,7 +29,7 @@ export interface Breaker {
   epoch: number;
 }
 
-/** What a call takes along to say later how it ended. */
+/** A call keeps this to report its result later. */
 export interface Ticket {
   readonly epoch: number;
   readonly probe: boolean;
@@ -45,14 +45,14 @@ export function stateOf(breaker: Breaker, nowMs: number): "closed" | "due" | "ej
   return probing ? "ejected" : "due";
 }
 
-/** A call is sent. To a due target it is the probe; to an ejected one it proves something only if it is answered. */
+/** A call is sent. To a due target it is the probe; to an ejected one only an answer counts. */
 export function send(breaker: Breaker, nowMs: number): Ticket {
   const probe = stateOf(breaker, nowMs) === "due";
   if (probe) breaker.probeSinceMs = nowMs;
   return { epoch: breaker.epoch, probe };
 }
 
-/** The target answered, whatever its status says of the request. */
+/** The target answered, with any status. */
 export function answered(breaker: Breaker, ticket: Ticket): void {
   if (ticket.epoch !== breaker.epoch) return;
   breaker.failures = 0;
@@ -60,7 +60,7 @@ export function answered(breaker: Breaker, ticket: Ticket): void {
   breaker.probeSinceMs = null;
 }
 
-/** It was refused, reset, silent before the first byte, or said 503. */
+/** The call was refused or reset, got no first byte in time, or got 503. */
 export function struck(breaker: Breaker, ticket: Ticket, nowMs: number): void {
   if (ticket.epoch !== breaker.epoch) return;
   breaker.failures += 1;
@@ -72,7 +72,7 @@ export function struck(breaker: Breaker, ticket: Ticket, nowMs: number): void {
 export function limited(breaker: Breaker, ticket: Ticket, retryAfterMs: number | null, nowMs: number): void {
   const untilMs = Math.max(nowMs + limitMs(retryAfterMs), breaker.ejectedUntilMs ?? 0);
   if (ticket.epoch === breaker.epoch) eject(breaker, untilMs);
-  // Sent before the ejection: it may last longer, and no more.
+  // Sent before the ejection: it can only extend it.
   else if (breaker.ejectedUntilMs !== null) breaker.ejectedUntilMs = untilMs;
 }
 
@@ -80,7 +80,7 @@ export function limited(breaker: Breaker, ticket: Ticket, retryAfterMs: number |
 export const limitMs = (retryAfterMs: number | null): number =>
   Math.min(Math.max(retryAfterMs ?? EJECTION_MS, LEAST_LIMIT_MS), LONGEST_LIMIT_MS);
 
-/** The client let go before the target said anything: nothing is known, and a probe's place is free again. */
+/** The client left before the target answered: nothing is known, and a probe's place is free again. */
 export function abandoned(breaker: Breaker, ticket: Ticket): void {
   if (ticket.probe && ticket.epoch === breaker.epoch) breaker.probeSinceMs = null;
 }

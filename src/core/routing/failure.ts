@@ -1,6 +1,6 @@
 /**
  * What a failed try means (docs/design.md, section 5): was the call executed, may the next target be asked, does it
- * speak against the target, what is the caller told when none is left. One table, without I/O.
+ * count against the target, and what does the caller get when no target is left? One table, without I/O.
  */
 
 import type { Refusal } from "../refusal.ts";
@@ -11,8 +11,8 @@ export type RetryClass = "safe" | "costly" | "creates";
 
 /**
  * How a try failed. `refused`: provably not executed. `lost`: it broke. `unreachable`: it broke, and nothing listens
- * there now. `timeout`: silence. `answer_timeout`: an answer that is not streamed was not there in time; it may be in the
- * making for as long at every target. `malformed`: an answer of status 200 that is none. `begun`: the answer had begun.
+ * there now. `timeout`: silence. `answer_timeout`: an answer that is not streamed was late; any other target
+ * might take as long. `malformed`: status 200 without a usable answer. `begun`: the answer had begun.
  */
 export type Failure =
   | { readonly kind: "refused" | "unreachable" | "malformed" | "answer_timeout" }
@@ -25,20 +25,20 @@ export interface Verdict {
   readonly executed: Executed;
   /** Whether another target may be asked. */
   readonly next: boolean;
-  /** True where the failure is the operator's to mend: a credential or an account at the upstream. */
+  /** The operator must fix it: a credential or an account at the upstream. */
   readonly operators: boolean;
-  /** What it says of the target: `strike`, too many of which eject it; `limit`: busy; null: nothing that a tenant could not have brought about. */
+  /** How it counts against the target. `strike`: too many eject it; `limit`: it is busy; null: a tenant may have caused it. */
   readonly against: "strike" | "limit" | null;
 }
 
 /** Answers of an origin that never took the request: its own 503 and 429, and the edge in front of it. */
 const NOT_EXECUTED: ReadonlySet<number> = new Set([503, 429, 521, 523, 525, 526, 530]);
-/** The edge in front lost sight of a request it had passed on. */
+/** The edge lost track of a request that it had forwarded. */
 const AMBIGUOUS: ReadonlySet<number> = new Set([520, 522, 524]);
 export const OPERATORS: ReadonlySet<number> = new Set([401, 402, 403]);
 /** The upstream judged the request itself. */
 const REFUSED_REQUEST: ReadonlySet<number> = new Set([400, 404, 413, 422]);
-/** Silence of the origin, as the origin or the edge says it. */
+/** Timeouts, reported by the origin or the edge. */
 const TIMEOUTS: ReadonlySet<number> = new Set([504, 522, 524]);
 
 export function judge(failure: Failure, retry: RetryClass, retryOn: readonly number[]): Verdict {
@@ -69,32 +69,32 @@ export function judge(failure: Failure, retry: RetryClass, retryOn: readonly num
 }
 
 /**
- * The verdict where the video service said more than a status. One of its codes is its definite word: nothing was made,
- * and the target is well. A 429 is for all tenants together: it fails the submission that met it and no other.
+ * The verdict on a video answer. One of the service's codes is definite: nothing was made, and the target is healthy. A
+ * 429 concerns all tenants together, so it fails only the submission that got it.
  */
 export function judgeVideo(verdict: Verdict, failure: Failure, coded: boolean): Verdict {
   if (coded) return { ...verdict, executed: "no", against: null };
   return failure.kind === "status" && failure.status === 429 ? { ...verdict, against: null } : verdict;
 }
 
-/** Statuses whose sanitised words pass to the caller. On the owner's own instance its 402 and 404 pass too. */
+/** Statuses whose cleaned message passes to the caller. On the owner's own instance 402 and 404 pass too. */
 export function passesWords(status: number, ownInstance: boolean): status is 400 | 402 | 404 | 413 | 422 {
   return REFUSED_REQUEST.has(status) || (ownInstance && status === 402);
 }
 
-/** True where the one target of a call may be asked the same again: it took nothing, and did not say that it is busy. */
+/** Whether a call's only target may be asked again: it took nothing and did not say that it is busy. */
 export const isRepeatable = (failure: Failure): boolean =>
   failure.kind === "refused" || (failure.kind === "status" && failure.status === 503);
 
-/** How long the target wants to be left alone, ms; null: it did not say. A 429 that does not say means the default. */
+/** How long the target asks us to wait, ms; null if it does not say. A 429 that does not say means the default. */
 export function waitOf(failure: Failure): number | null {
   if (failure.kind !== "status") return null;
   return failure.status === 429 ? (failure.retryAfterMs ?? limitMs(null)) : failure.retryAfterMs;
 }
 
 /**
- * What the caller is told when the last try failed so. An outcome that nobody knows is worth the caller's own repeat
- * only where a second execution has no lasting effect. `retryAfterMs`: when a target may be free again.
+ * What the caller gets when the last try failed like this. If the outcome is unknown, the caller should repeat only a call
+ * whose second execution has no lasting effect. `retryAfterMs`: when a target may be free again.
  */
 export function lastRefusal(
   failure: Failure,
@@ -114,7 +114,7 @@ export function lastRefusal(
   return { kind: "upstream_error", repeatable };
 }
 
-/** No answer of the origin's own: whether it executed the call nobody can say. */
+/** The origin gave no answer of its own, so it is unknown whether it executed the call. */
 function isSilence(failure: Failure): boolean {
   if (failure.kind === "status") return AMBIGUOUS.has(failure.status) || TIMEOUTS.has(failure.status);
   return failure.kind !== "malformed";

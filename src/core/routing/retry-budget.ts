@@ -1,9 +1,9 @@
 /**
- * May this target be asked once more than its calls ask for? tower's retry budget: deposits and withdrawals over a
- * trailing window, so that a failing target is sent at most its calls, `RATIO` of them again, and a small floor.
+ * May this target be asked again? Like tower's retry budget: deposits and withdrawals over a trailing window. A failing
+ * target gets at most its calls, `RATIO` of them again, and a small minimum.
  *
- * Deposits are calls that were meant for the target. Withdrawals are the tries beyond those: repeats, failovers to a
- * target that failed lately, and every try at an ejected one, first tries too. Over any window that ends with a
+ * Deposits are calls that were meant for the target. Withdrawals are all other tries: repeats, failovers to a
+ * target that failed lately, and every try at an ejected target, also a first one. Over any window that ends with a
  * withdrawal: withdrawals <= max(`LEAST`, `RATIO` x deposits) (docs/invariants.md, 13). Pure; the caller gives the time.
  */
 import { TrailingCount } from "../account/trailing-count.ts";
@@ -33,7 +33,7 @@ export class RetryBudget {
     return true;
   }
 
-  /** Counts a try that was free when it was sent and then failed: what comes after it is not. */
+  /** Counts a try that was free when it was sent and then failed; the next one is not free. */
   charge(nowMs: number): void {
     this.#withdrawals.add(nowMs, 1);
   }

@@ -8,11 +8,11 @@ import { MODEL_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts
 
 /** Time limits on one upstream call, ms. */
 export interface UpstreamTimeouts {
-  /** To a connection that stands, as far as that can be told (docs/decisions/0008). */
+  /** Until connected, as far as that can be known (docs/decisions/0008-an-upstream-out-of-reach.md). */
   readonly connectMs: number;
   /** To the first byte of a stream. */
   readonly firstByteMs: number;
-  /** From sending to the last byte of an answer that is not streamed: it has to be made before its first byte can come. */
+  /** From sending to the last byte of an answer that is not streamed. */
   readonly answerMs: number;
   /** Between two reads of the body. */
   readonly idleMs: number;
@@ -80,7 +80,7 @@ export const EMPTY_SNAPSHOT: RoutingSnapshot = { builtAtMs: 0, upstreams: {}, al
 /** A space stands in no account id and no alias. */
 export const aliasKey = (account: AccountId | null, alias: string): string => `${account ?? ""} ${alias}`;
 
-/** Where a call may go and what it is priced by. */
+/** Where a call may go, and the price row that applies. */
 export interface Route {
   /** The name as called. */
   readonly model: string;
@@ -95,12 +95,12 @@ export interface Route {
   readonly upstreamPath?: string;
 }
 
-/** The one target where an id of the service lives: later calls on it go nowhere else. */
+/** The only target that knows an id of the service; later calls with that id go there. */
 export const pinnedTo = (owned: Pick<Owned, "upstream" | "targetModel">): readonly Target[] => [
   { upstream: owned.upstream, model: owned.targetModel, priority: 0, weight: 1 },
 ];
 
-/** `missing`: a name the snapshot lacks; look it up in the books before this refusal is answered. */
+/** `missing`: the snapshot lacks the name; look it up in the operator's books before answering this refusal. */
 export type Resolution = Outcome<{ route: Route }, { missing: boolean }>;
 
 /** `<name>:<instance_id>`; the id is a positive integer as the service writes it. */
@@ -157,7 +157,7 @@ function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves,
   return priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn);
 }
 
-/** Unknown ids and somebody else's answer alike and after the same look-ups, so that ids cannot be probed. */
+/** Unknown ids and other accounts' ids get the same answer after the same look-ups, so ids cannot be probed. */
 const notYourInstance: Resolution = { ok: false, missing: true, refusal: { kind: "not_your_instance" } };
 
 function resolveInstance(
@@ -180,8 +180,8 @@ function resolveInstance(
 }
 
 /**
- * Resolves a custom instance by the id in a path. The path asked for must be, letter for letter, the one that its stored
- * id and path make: another path, or another spelling of it, is not served.
+ * Resolves a custom instance by the id in a path. The requested path must equal, letter by letter, the one
+ * made of its stored id and path; other spellings are not served.
  */
 export function resolveCustomInstance(
   routing: RoutingSnapshot,

@@ -1,7 +1,6 @@
 /**
- * What one isolate knows of the targets it has asked: per target a breaker (is it well), a retry budget (may it be asked
- * again) and when it last failed and answered. Bounded: the target that was used longest ago is forgotten first, which
- * costs no more than finding out about it again.
+ * What one isolate knows of the targets it has asked: per target a breaker (is it healthy), a retry budget (may it be
+ * asked again) and when it last failed and answered. Bounded: the least recently used target is forgotten first.
  */
 import { type Breaker, newBreaker } from "./breaker.ts";
 import { LATELY_MS, RetryBudget } from "./retry-budget.ts";
@@ -17,13 +16,13 @@ export interface TargetHealth {
   readonly budget: RetryBudget;
   failedAtMs: number;
   answeredAtMs: number;
-  /** A broken event of its own, an error's words perhaps, reached a client before it was read. */
+  /** A broken event, perhaps with an error's text, reached a client before it was inspected. */
   passedBrokenAtMs: number;
-  /** A usage frame of it was read that held nothing but what tenants may see. */
+  /** One of its usage frames was inspected and held only what tenants may see. */
   usageKnown: boolean;
-  /** One that held something else was read. */
+  /** One of its usage frames held something else. */
   usageForeignAtMs: number;
-  /** Calls that chose among this target and its equals; turns the order in which those are asked. */
+  /** Counts the calls that chose among this target and its equals, so that they take turns. */
   turns: number;
 }
 
@@ -65,25 +64,25 @@ const newTargetHealth = (): TargetHealth => ({
 
 export const failedLately = (health: TargetHealth, nowMs: number): boolean => nowMs - health.failedAtMs < LATELY_MS;
 
-/** A usage frame of the target was read. `foreign`: it held something that no tenant may see, and was written anew. */
+/** A usage frame was inspected. `foreign`: it held something that no tenant may see, and was rewritten. */
 export function usageWasRead(health: TargetHealth, foreign: boolean, nowMs: number): void {
   health.usageKnown = !foreign;
   if (foreign) health.usageForeignAtMs = nowMs;
 }
 
 /**
- * Its streams may pass before they are read: what its usage holds is known, since nothing can be taken out of it then, and
- * none of its streams lately showed that it should be read first.
+ * Its streams may be piped natively: its usage frames are known to hold nothing else, and none of its streams was broken
+ * lately.
  */
 export const mayPassUnread = (health: TargetHealth, nowMs: number): boolean =>
   health.usageKnown &&
   nowMs - health.usageForeignAtMs >= READ_FIRST_MS &&
   nowMs - health.passedBrokenAtMs >= READ_FIRST_MS;
 
-/** The last that was heard of it is that it could not be reached. */
+/** It could not be reached when it was last asked. */
 export const isSuspect = ({ breaker }: TargetHealth): boolean =>
   breaker.failures > 0 || breaker.ejectedUntilMs !== null;
 
-/** It answered in the last seconds, and could be reached ever since: a connection to it will hardly be refused. */
+/** It answered in the last seconds and was reachable since: a new connection will hardly be refused. */
 export const answersNow = (health: TargetHealth, nowMs: number): boolean =>
   nowMs - health.answeredAtMs < LATELY_MS && !isSuspect(health);

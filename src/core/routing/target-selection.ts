@@ -1,12 +1,12 @@
 /**
- * Whom does one call ask, and whom next? The policy over breakers (is the target well), budgets (may it be asked again)
- * and backoff (when); `failure.ts` says whether a failure allows a next try at all (docs/design.md, section 5).
+ * Which target does a call ask first, and which next? The policy over breakers (is it healthy), budgets (may it be asked
+ * again) and backoff (when); `failure.ts` says whether a failure allows a next try at all (docs/design.md, section 5).
  *
  * First: the healthy targets in their order, a due one by a single probe; the first try at one of them is free. All
  * ejected: the one that is due soonest, within its budget. Then: failing over to a healthy target that has not failed
  * lately is free, one that has is asked within its budget, and once a call also the best ejected one. A call with a
- * single target repeats a 503 or a refused connection up to `MOST_REPEATS` times, within the budget. The one mutable
- * thing outside is `Health`; time and randomness come from the caller.
+ * single target repeats a 503 or a refused connection up to `MOST_REPEATS` times, within the budget. Only
+ * `Health` outlives the call; time and randomness come from the caller.
  */
 import { backoffMs } from "./backoff.ts";
 import { abandoned, answered, limited, send, stateOf, struck, type Ticket } from "./breaker.ts";
@@ -16,9 +16,9 @@ import { answersNow, failedLately, type Health, isSuspect, type TargetHealth } f
 import { orderTargets } from "./target-order.ts";
 
 const MOST_REPEATS = 2;
-/** No further target is asked after this long, ms: longer than the default wait for a first byte, once. */
+/** Ask no further target after this long, ms: a little more than one default wait for a first byte. */
 export const LONGEST_SEARCH_MS = 150_000;
-/** Told where a target is overdue because its probe is still out, ms. */
+/** The wait to name while a target's probe is still running, ms. */
 const LEAST_RETRY_MS = 1_000;
 
 export type Step =
@@ -27,12 +27,12 @@ export type Step =
       readonly target: Target;
       /** How long to wait before, ms. */
       readonly waitMs: number;
-      /** The last that was heard of it is that it could not be reached. */
+      /** It could not be reached when it was last asked. */
       readonly suspect: boolean;
-      /** It answered lately, and could be reached ever since. */
+      /** It answered lately and was reachable since. */
       readonly answersNow: boolean;
     }
-  /** Nobody is left. `retryAfterMs`: when the soonest of them may be asked again; null: not known. */
+  /** No target is left. `retryAfterMs`: when the first of them may be asked again; null if unknown. */
   | { readonly kind: "none"; readonly retryAfterMs: number | null };
 
 interface Asked {
@@ -40,7 +40,7 @@ interface Asked {
   readonly health: TargetHealth;
   readonly ticket: Ticket;
   readonly sentAtMs: number;
-  /** It took nothing from the budget when it was sent, though it was not the call's first try. */
+  /** It was free although it was not the call's first try. */
   readonly free: boolean;
 }
 
@@ -72,23 +72,23 @@ export class Search {
     return target ? this.#ask(target, nowMs, false) : this.#force(nowMs);
   }
 
-  /** The target asked last answered, whatever its answer says. */
+  /** The last target answered, with any status. */
   answered(nowMs: number): void {
     if (!this.#asked) return;
     answered(this.#asked.health.breaker, this.#asked.ticket);
     this.#asked.health.answeredAtMs = nowMs;
   }
 
-  /** The client let go before it answered. */
+  /** The client left before it answered. */
   abandoned(): void {
     if (this.#asked) abandoned(this.#asked.health.breaker, this.#asked.ticket);
   }
 
-  /** The target asked last failed. */
+  /** The last target failed. */
   failed(failure: Failure, verdict: Verdict, nowMs: number): void {
     if (!this.#asked) return;
     const { health, ticket, sentAtMs, free } = this.#asked;
-    // A tenant can ask for more than can be made in time. Only a target that was silent to everybody is struck for it.
+    // A tenant can ask for more than can be made in time, so this is a strike only if nobody got an answer.
     if (failure.kind === "answer_timeout" && health.answeredAtMs >= sentAtMs) {
       this.abandoned();
       return;
@@ -96,7 +96,7 @@ export class Search {
     if (verdict.against === "strike") struck(health.breaker, ticket, nowMs);
     else if (verdict.against === "limit") limited(health.breaker, ticket, waitOf(failure), nowMs);
     else this.answered(nowMs);
-    // The request's or the operator's own fault says nothing of the target.
+    // A fault of the request or the operator says nothing about the target.
     if (verdict.executed === "no" && !verdict.next) return;
     health.failedAtMs = nowMs;
     if (free) health.budget.charge(nowMs);
@@ -127,7 +127,7 @@ export class Search {
     return this.#ask(target, nowMs, false, waitMs);
   }
 
-  /** The best of the ejected ones: once a call, within its budget. */
+  /** The best ejected target: once per call, within its budget. */
   #force(nowMs: number): Step {
     const best = this.#forced ? undefined : this.#bestEjected(nowMs);
     if (!best || !this.#health.of(best).budget.withdraw(nowMs)) return this.#none(nowMs);
@@ -167,7 +167,7 @@ export class Search {
     return this.#health.of(target).breaker.ejectedUntilMs ?? 0;
   }
 
-  /** Counted at the first target as it stands in the route, so that one count serves all of its calls. */
+  /** Counted at the route's first target, so that one count serves all its calls. */
   #turn(): number {
     const [first] = this.#targets;
     if (!first || this.#targets.length < 2) return 0;

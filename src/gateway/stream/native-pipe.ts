@@ -25,7 +25,7 @@ const READ_EVERY_MS = 300;
 /** After its last event, so long its client has to take it before the call is told as delivered. */
 const TAKEN_WITHIN_MS = 100;
 const PIECE_BYTES = 16 * 1024;
-/** So long what has passed a stream that is let go is still read: it is charged. */
+/** After cancelling, keep reading this long so that delivered bytes are charged. */
 const LAST_READ_MS = 25;
 /** What a stream may have come to: so much, and so much more for each millisecond. */
 const MOST_BYTES = 16 * 1024 * 1024;

@@ -13,7 +13,7 @@ export interface Client {
 
 export type ClientSide = WritableStream<Uint8Array>;
 
-/** An abort drops what was taken and is not yet sent, here and in the client: so long its last event has to be read. */
+/** Abort discards unsent bytes; wait this long for the final event to be read. */
 const LAST_WORDS_MS = 50;
 /** How long an abort of the client's side is waited for. */
 const ABORTED_WITHIN_MS = 1_000;
