@@ -18,19 +18,19 @@ export interface OwnedRef {
 
 /** What is known of an id when a call names it. */
 export interface Owned extends OwnedRef {
-  /** Where it lives: later calls go there and nowhere else. */
+  /** Where it is kept: later calls go there and nowhere else. */
   readonly upstream: string;
   readonly targetModel: string;
   /** The model as the tenant named it. */
   readonly model: string;
-  /** Tokens of the conversation up to and with this turn: what a continued one brings along. */
+  /** Tokens of the conversation up to and including this turn; a continued turn includes them. */
   readonly totalTokens: number;
 }
 
-/** Tokens that a call brings along from the conversations that it names. */
+/** Tokens that a call includes from the conversations that it names. */
 export const earlierTokens = (owned: readonly Owned[]): number => owned.reduce((sum, one) => sum + one.totalTokens, 0);
 
-/** A new id, recorded before the bytes that carry it pass. `continues`: the id whose conversation it goes on with. */
+/** A new id, recorded before its bytes pass. `continues`: the id whose conversation it continues. */
 export interface NewOwned extends OwnedRef {
   readonly callId: CallId;
   readonly upstream: string;

@@ -13,7 +13,7 @@ import type { AnswerReader, BytesReader, JsonReader, Meter } from "./meter.ts";
 /** The longest that a text can take (docs/design.md, section 4), ms. */
 const LEAD_MS = 5_000;
 const LONGEST_CHARACTER_MS = 400;
-/** What our own count takes for one character, ms: about 16 characters a second, as fast speech has them. */
+/** What own count assumes for one character, ms: fast speech, about 16 characters a second. */
 const OWN_CHARACTER_MS = 60;
 
 /** What an answer says. */

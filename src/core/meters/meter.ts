@@ -1,6 +1,9 @@
 /**
- * A meter holds the two sides of metering together so that they cannot drift apart: the true upper bound of what a call
- * can use, and the reading of what it did use. Pure: fed with values and bytes, it says what to charge.
+ * A meter keeps both sides of metering together so that they cannot drift apart: the true upper bound of what a call can
+ * use, and the reading of what it did use. Pure: it gets values and bytes, and gives what to charge.
+ *
+ * Lives in this folder: one meter per kind of usage (tokens, audio, flat) and what they count with. Must not know: prices,
+ * accounts, or which endpoint is metered.
  */
 
 import type { Bound } from "../account/hold.ts";
@@ -71,7 +74,7 @@ export type EventVerdict = "pass" | "drop" | "end" | "broken";
 /** For an answer that is a stream of server-sent events. */
 export interface EventReader {
   readonly kind: "events";
-  /** True where no event may pass before it was read: it may have to be dropped, or hands out an id. */
+  /** No event may pass before it was inspected: it may have to be dropped, or it hands out an id. */
   readonly readFirst: boolean;
   event(data: string): EventVerdict;
   /**
@@ -81,15 +84,15 @@ export interface EventReader {
   usageAnew(): string | null | undefined;
   /** The id that an event handed out, if one did. */
   created?(): string | null;
-  /** Whether the model has said everything, as far as can be told, but its usage. */
+  /** Whether, as far as is known, only the usage is still to come. */
   awaitsUsage?(): boolean;
   reading(): Reading;
 }
 
-/** For an answer that is bytes: audio, a transcript as text, whatever a custom engine says. */
+/** For an answer that is bytes: audio, a transcript as text, a custom engine's answer. */
 export interface BytesReader {
   readonly kind: "bytes";
-  /** Whether an answer of this content type is one at all. */
+  /** Whether this content type is acceptable. */
   accepts(contentType: string): boolean;
   push(chunk: Uint8Array): void;
   reading(): Reading;

@@ -14,9 +14,9 @@ import type { Parts } from "./parts.ts";
 const DEFAULT_PROMPT_OVERHEAD_TOKENS = 32;
 /** Tokens that one part which is not text may come to, unless the row says. */
 const DEFAULT_MAX_PART_TOKENS = 16_384;
-/** What own count takes for such a part, unless the row says. */
+/** What own count assumes for such a part, unless the row says. */
 const DEFAULT_PART_TOKENS = 256;
-/** No model takes a longer prompt; a figure above it is absurd where the row names no context. */
+/** No model takes a longer prompt; without a context in the row, a figure above it is not plausible. */
 const LONGEST_PROMPT_TOKENS = 10_000_000;
 
 /** What a body asks for that bounds its tokens. */
@@ -61,8 +61,8 @@ export function boundReading(
 }
 
 /**
- * An image is at most the row's `max_part_tokens`. How long a video, a recording or a file is stands nowhere in a body:
- * such a part takes the model's whole context, or where the row names none what it says that no part exceeds.
+ * An image is at most the row's `max_part_tokens`. A body does not say how long a video, a recording or a
+ * file is, so such a part takes the model's whole context, or without one the row's `max_part_tokens`.
  */
 function mostOf({ images, unbounded }: Parts, row: ModelRow): number {
   const most = row.contextTokens ?? row.maxPartTokens ?? LONGEST_PROMPT_TOKENS;
@@ -76,7 +76,7 @@ export function boundless({ unbounded }: Parts, row: ModelRow): Refusal | null {
   return { kind: "invalid_request", message, param: null };
 }
 
-/** The one figure of a model that only reads, where it can be believed. */
+/** The only figure of a model that writes nothing, if it is plausible. */
 export function believeInput(input: unknown): Usage | undefined {
   return isCount(input) && input <= LONGEST_PROMPT_TOKENS ? { input_tokens: input } : undefined;
 }
@@ -88,12 +88,12 @@ export interface TokenFigures {
   readonly cached: unknown;
 }
 
-/** What an upstream's input must come to, as a share of our own count, for it to pass unmarked. */
+/** An upstream's input figure below our own count divided by this is marked. */
 const LOW_INPUT_SHARE = 10;
 
 /**
- * Our own count: what was sent, and what was written as far as the answer has passed. Settles a call whose usage is not
- * known, and says of an upstream's figures whether they are suspiciously low. Never above the bound.
+ * Own count: what was sent, and what was written in the part of the answer that has passed. It settles a call whose usage
+ * is unknown, and tells whether an upstream's figures are suspiciously low. It never exceeds the bound.
  */
 export class OwnCount {
   readonly #inputTokens: number;
@@ -109,7 +109,7 @@ export class OwnCount {
     const parts = (images + unbounded) * (row.partTokens ?? DEFAULT_PART_TOKENS);
     this.#sentTokens = Math.ceil(measured.ownBytes / 4) + parts + extraTokens;
     const most = continuing(bound, earlierTokens, row.contextTokens).fixed.input_tokens ?? 0;
-    // The default is an image's: a part of unknown length counts for as much as it is held for.
+    // The default is for images; a part of unknown length counts as much as is held for it.
     const isUnknown = unbounded > 0 && row.partTokens === undefined;
     this.#inputTokens = isUnknown ? most : Math.min(this.#sentTokens + earlierTokens, most);
     this.#mostOutput = bound.output ? (outputCap ?? bound.output.cap) * bound.output.choices : 0;
@@ -122,15 +122,15 @@ export class OwnCount {
     this.#bytes += contentBytes;
   }
 
-  /** The whole answer, of which less may have been seen before. */
+  /** The whole answer; less of it may have been counted before. */
   atLeast(contentBytes: number): void {
     this.#bytes = Math.max(this.#bytes, contentBytes);
   }
 
-  /** `exact`: the upstream's own figures, where they could be believed. */
+  /** `exact`: the upstream's figures, if they are plausible. */
   reading(exact: Usage | undefined): Reading {
     if (exact) {
-      // What a conversation is recorded as may be its upper bound: it is left out here.
+      // A conversation may be recorded at its upper bound, so it is left out here.
       const isLow = (exact.input_tokens ?? 0) * LOW_INPUT_SHARE < Math.min(this.#sentTokens, this.#inputTokens);
       return { source: "exact", usage: exact, ...(isLow && { lowInput: true as const }) };
     }
@@ -140,7 +140,7 @@ export class OwnCount {
   }
 }
 
-/** The upstream's figures where they can be believed; undefined otherwise. An explicit zero stays zero. */
+/** The upstream's figures if they are plausible; undefined otherwise. An explicit zero stays zero. */
 export function believe(figures: TokenFigures, row: ModelRow, outputCap: number): Usage | undefined {
   const { input, output } = figures;
   const cached = figures.cached ?? 0;

@@ -20,7 +20,7 @@ export type ModelKind = (typeof MODEL_KINDS)[number];
 /** Nano-USD for one price's worth of a unit (a million tokens, a second, an image, a request). */
 export type UnitPrices = { readonly [U in Unit]?: number };
 
-/** One row of the price book, holding from `fromMs` until a later row of the same model. */
+/** One row of the price book, valid from `fromMs` until a later row of the same model. */
 export interface ModelRow {
   readonly model: string;
   readonly kind: ModelKind;
@@ -35,15 +35,15 @@ export interface ModelRow {
   readonly maxOutputTokens?: number | undefined;
   readonly contextTokens?: number | undefined;
   readonly promptOverheadTokens?: number | undefined;
-  /** The most that one part which is not text comes to. */
+  /** The most tokens that one part that is not text may count. */
   readonly maxPartTokens?: number | undefined;
-  /** What own count takes for such a part. */
+  /** What own count assumes for such a part. */
   readonly partTokens?: number | undefined;
 }
 
 /** What an account pays in place of the price book's own prices. */
 export interface Plan {
-  /** On top of cost, where a row has no price of its own. At most 6 decimals. */
+  /** Added to cost where a row has no price. At most 6 decimals. */
   readonly markupPercent: number;
   readonly overrides: { readonly [model: string]: PlanOverride };
 }
@@ -81,8 +81,8 @@ function mapPrices(prices: UnitPrices, change: (price: number, unit: Unit) => nu
 
 /**
  * The tenant's prices for a call: the plan's override for the called name, else for the row's model; else the row's own
- * prices over marked-up cost. A free row costs nothing whatever the plan says; what is not free never does: a markup on a
- * cost of nothing is no price, so the row's own stands there.
+ * prices over marked-up cost. A free row costs nothing whatever the plan says, and no other row does: a markup on
+ * a cost of zero is no price, so the row's own price applies.
  */
 export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): FixedPrices {
   if (row.free) return { rule: "free", prices: mapPrices(row.costNanoUsd, () => 0) };
@@ -127,7 +127,7 @@ export function costOf(usage: Usage, prices: UnitPrices): number {
   return total(lines);
 }
 
-/** The dearest that any usage within `bound` can come to: all input at the dearer of its two prices. */
+/** The most that any usage within `bound` can cost: all input at the higher of its two prices. */
 export function dearestOf(bound: Usage, prices: UnitPrices): number {
   const input = Math.max(prices.input_tokens ?? 0, prices.cached_input_tokens ?? 0);
   return costOf({ ...bound, cached_input_tokens: 0 }, { ...prices, input_tokens: input });

@@ -38,7 +38,7 @@ export function usageDifference(after: Usage, before: Usage): Usage {
   return Object.fromEntries(units.map((unit) => [unit, (after[unit] ?? 0) - (before[unit] ?? 0)]));
 }
 
-/** True for what a usage figure of an upstream must be to be believed. */
+/** Whether an upstream's usage figure is plausible. */
 export const isCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 
@@ -49,6 +49,6 @@ export const isCount = (value: unknown): value is number =>
 export interface Reading {
   readonly source: "exact" | "own_count";
   readonly usage: Usage;
-  /** The upstream's input is below a tenth of what was sent by our own count: charged as it is, and marked. */
+  /** The upstream's input figure is below a tenth of our own count: charged as reported, and marked. */
   readonly lowInput?: true;
 }

@@ -1,23 +1,23 @@
 /**
- * What an account may have parsed without paying. A body is read, scanned and judged before anybody knows whether its call
- * can be paid; who sends 20 MB again and again without credit, or over its limits, would have that for nothing.
+ * How much an account may have parsed without paying. A body is read and validated before it is known whether its call can
+ * be paid, so a sender without credit, or over its limits, could have 20 MB parsed again and again for free.
  *
- * A bucket per account in each isolate. Every body goes in before it is parsed, and comes out again when its call was
- * admitted or failed by our own fault. What stays in drains at `UNPAID_BYTES_PER_S`; an account whose bucket is full is told
- * to wait before its next body is read. Three bodies of the largest size fit at once and then one in ten seconds, or
+ * A bucket per account in each isolate. Every body goes in before it is parsed, and comes out when its call is admitted
+ * or fails by our own fault. The rest drains at `UNPAID_BYTES_PER_S`. While its bucket is full, an account's next body is
+ * refused before it is read. Three bodies of the largest size fit at once and then one in ten seconds, or
  * four hundred refused calls of 5 kB a second.
  */
 export const UNPAID_BYTES_PER_S = 2 * 1024 * 1024;
 export const UNPAID_BURST_BYTES = 60 * 1024 * 1024;
-/** A value costs as much to parse as so many bytes of text. */
+/** Parsing a value costs as much as parsing this many bytes of text. */
 export const BYTES_PER_VALUE = 64;
 /**
- * With so much in the bucket the account object is asked before a body is read, so that a dead key, which an isolate may
- * know for a while yet, can never fill the bucket of the account that it was of.
+ * Above this level the account object is asked before a body is read, so that a dead key, which an isolate may still
+ * remember, cannot fill its account's bucket.
  */
 export const ASK_FIRST_BYTES = 8 * 1024 * 1024;
 
-/** Accounts that owe nothing any more are forgotten once there are more than so many. */
+/** Above this number of accounts, those with an empty bucket are forgotten. */
 const MOST_KEPT = 1_000;
 
 interface Debt {
@@ -32,7 +32,7 @@ export class UnpaidWork {
   owed(account: string, nowMs: number): number {
     const debt = this.#debts.get(account);
     if (!debt) return 0;
-    // A clock that was set back neither forgives a debt nor keeps it until that time comes again.
+    // If the clock is set back, a debt is neither forgiven nor frozen.
     if (nowMs < debt.atMs) this.#debts.set(account, { ...debt, atMs: nowMs });
     const drained = (Math.max(0, nowMs - debt.atMs) * UNPAID_BYTES_PER_S) / 1_000;
     return Math.max(0, debt.bytes - drained);
@@ -56,7 +56,7 @@ export class UnpaidWork {
     return this.#debts.size;
   }
 
-  /** Of those that changed longest ago; each addition looks at two, so that none is a long one. */
+  /** Looks at the two that changed longest ago, so that each addition stays quick. */
   #forget(nowMs: number): void {
     let looks = 2;
     for (const account of this.#debts.keys()) {

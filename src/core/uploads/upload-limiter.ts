@@ -3,26 +3,26 @@
  * byte until its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one of an
  * account; others wait their turn, up to `LONGEST_WAIT_MS`.
  *
- * Room is for bodies that come. One that has been coming for `PATIENCE_MS`, more slowly than `FAIR_BYTES_PER_S`, gives way
- * to one that waits, the slowest first: otherwise two accounts that drip their 20 MB would close the isolate to all large
- * bodies. Nobody gives way while there is room, nor once the body is whole.
+ * A slow body gives way to one that waits, the slowest first, after `PATIENCE_MS` below `FAIR_BYTES_PER_S`. Otherwise two
+ * accounts that send 20 MB drop by drop would block all large bodies of the isolate. No body gives way while there is
+ * room, or once it is whole.
  *
- * Whoever waits or is inside says so again and again. A request that was torn down says nothing any more, and its place
- * is free without anybody's doing: a place is never lost.
+ * A request that waits or is inside reports so regularly. One that was torn down stops reporting, and its place becomes
+ * free by itself: a place is never lost.
  */
 import { UnpaidWork } from "./unpaid-work.ts";
 
 export const LARGE_BYTES = 1024 * 1024;
 export const ROOM_BYTES = 48 * 1024 * 1024;
-/** Of answers that are held whole. Who finds no room for one does not wait: it passes as it comes. */
+/** For answers that are held whole. One that finds no room does not wait: it passes as it comes. */
 export const ANSWER_ROOM_BYTES = 24 * 1024 * 1024;
 export const LONGEST_WAIT_MS = 5_000;
 
-/** A body that has been inside for less, or comes more quickly, keeps its place against those who wait. */
+/** A body that has been inside for less, or is quicker, keeps its place. */
 export const PATIENCE_MS = 2_000;
 export const FAIR_BYTES_PER_S = 1024 * 1024;
 
-/** Silent for longer than this: gone. */
+/** Without a report for longer than this, it is gone. */
 export const SILENT_WAITING_MS = 1_000;
 export const SILENT_INSIDE_MS = 10_000;
 
@@ -44,7 +44,7 @@ interface Standing extends Place {
 export type Answer = "inside" | "wait" | "too_late";
 
 export class BodyRoom {
-  /** What bodies cost this isolate that nobody paid for. */
+  /** What unpaid bodies cost this isolate. */
   readonly unpaid = new UnpaidWork();
   /** In the order of coming. */
   #places: Standing[] = [];
@@ -54,14 +54,14 @@ export class BodyRoom {
     this.#roomBytes = roomBytes;
   }
 
-  /** A place at the end of the queue; `ask` says when it is inside. */
+  /** Takes a place at the end of the queue; `ask` says when it is inside. */
   queue(account: string, bytes: number, nowMs: number): Place {
     const place: Standing = { account, bytes, askedAtMs: nowMs, inside: false, heardAtMs: nowMs, ...UNTOUCHED };
     this.#places.push(place);
     return place;
   }
 
-  /** Whether a place is inside now. First come, first in, but nobody waits for the second body of another account. */
+  /** Whether a place is inside now. First come, first in, but no body waits for another account's second one. */
   ask(place: Place, nowMs: number): Answer {
     this.#places = this.#places.filter((one) => one === place || !isGone(one, nowMs));
     const mine = this.#places.find((one) => one === place);
@@ -91,13 +91,13 @@ export class BodyRoom {
     if (mine) mine.arrivedBytes += bytes;
   }
 
-  /** All of the body came: from now on it keeps its place. */
+  /** The body is whole: from now on it keeps its place. */
   isWhole(place: Place): void {
     const mine = this.#places.find((one) => one === place);
     if (mine) mine.whole = true;
   }
 
-  /** Whether the body, which still comes, is to be let go for one that waits. */
+  /** Whether this unfinished body must give way to one that waits. */
   givesWay(place: Place): boolean {
     return this.#places.some((one) => one === place && one.givesWay && !one.whole);
   }
@@ -120,7 +120,7 @@ export class BodyRoom {
     return this.#places.find(({ inside, account }) => !inside && !busy.has(account)) === mine;
   }
 
-  /** Tells as many slow bodies to go as it takes; none where that would not be enough. */
+  /** Makes as many slow bodies give way as are needed; none if that would not be enough. */
   #makeWayFor(mine: Standing, nowMs: number): void {
     const kept = this.#inside.filter(({ givesWay, whole }) => whole || !givesWay);
     let free = this.#roomBytes - kept.reduce((sum, { bytes }) => sum + bytes, 0);

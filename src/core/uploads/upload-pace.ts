@@ -1,14 +1,14 @@
 /**
- * How slowly a body may come. A request that is sent a byte a second would hold its memory, and the place of a large body,
- * for as long as its sender likes: every body brings `LEAST_BYTES_PER_S` over each window, and is whole after
- * `LONGEST_UPLOAD_MS`. A mobile phone far from anywhere is ten times as quick.
+ * How slowly a body may come. A request sent one byte a second would hold memory, and a large body's place, for as long as
+ * its sender likes. So every body must bring `LEAST_BYTES_PER_S` over each window and be whole after `LONGEST_UPLOAD_MS`. A
+ * mobile phone with a bad connection is ten times as quick.
  */
 export const LEAST_BYTES_PER_S = 8_000;
 export const PACE_WINDOW_MS = 10_000;
 /** The largest body, 26 MB, then comes at 45 kB/s. */
 export const LONGEST_UPLOAD_MS = 600_000;
 
-/** One body's pace. It is looked at now and then; a body that is whole before the first window's end is never judged. */
+/** One body's pace, checked now and then. A body that is whole before the first window ends is never judged. */
 export class UploadPace {
   #startedAtMs: number;
   #windowAtMs: number;
@@ -25,7 +25,7 @@ export class UploadPace {
 
   isTooSlow(nowMs: number): boolean {
     if (nowMs < this.#windowAtMs) {
-      // The clock was set back: what had passed by then has passed.
+      // The clock was set back: time that had passed stays passed.
       this.#startedAtMs += nowMs - this.#windowAtMs;
       this.#windowAtMs = nowMs;
     }

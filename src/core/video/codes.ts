@@ -1,11 +1,11 @@
 /**
  * The contract's stable codes of video errors, with the statuses that a submission answers them under. A refusal with one
- * of them is the service's definite word: no job was made, nothing is billed ("Errors", rule 5).
+ * of them is definite: no job was made, nothing is billed ("Errors", rule 5).
  */
 import type { Refusal } from "../refusal.ts";
 
 interface CodeRule {
-  /** Under which it may stand at submission; another status is said as the first of them. */
+  /** Statuses it may have at submission; another status is answered as the first of them. */
   readonly statuses: readonly [VideoStatus, ...VideoStatus[]];
   /** Whether the same request may succeed when it is sent again. */
   readonly retry: boolean;
@@ -35,7 +35,7 @@ function ruleOf(code: string): CodeRule | undefined {
 /** Whether the code may be shown to a tenant as it is. */
 export const isVideoCode = (code: unknown): code is string => typeof code === "string" && ruleOf(code) !== undefined;
 
-/** Of a failed job: what the service says, or what the code's rule says where it does not. */
+/** Of a failed job: what the service says, otherwise the code's rule. */
 export const isRetryable = (code: string, said: unknown): boolean =>
   typeof said === "boolean" ? said : (ruleOf(code)?.retry ?? false);
 

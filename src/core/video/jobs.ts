@@ -1,11 +1,10 @@
 /**
- * Jobs: work that is accepted now and finished later. When they are polled, how they end, how many may be begun.
+ * Jobs: work that is accepted now and finished later. When they are polled, how they end, how many may be submitted.
  *
  * The account object polls a job at the upstream whether or not its tenant does. A job ends once: completed (charged),
- * failed (released) or overdue. A poll that came to nothing (silence, 5xx, an answer that is none) says nothing of the
- * job; so does "unknown" before the deadline. At the deadline a job of which the upstream knows no end is ended by its
- * hold's expiry: the tenant pays nothing, the operator's book gets the amount; should it turn out to be completed, it is
- * charged all the same, once. Pure; the caller gives the time.
+ * failed (released) or overdue. A failed poll (silence, 5xx, no usable answer) says nothing about the job;
+ * neither does "unknown" before the deadline. At the deadline, a job without a known end is ended by its hold's expiry:
+ * the tenant pays nothing and the amount is the operator's loss. If it completes later, it is charged then, once. Pure; the caller gives the time.
  */
 import type { CallId } from "../ids.ts";
 import type { Estimate } from "../meters/estimate.ts";
@@ -17,9 +16,9 @@ import type { VideoUnit } from "./rates.ts";
 
 /** Submissions of one account in a trailing window (contract, "Limits": video submissions). */
 export const SUBMISSIONS = { allowed: 10, spanMs: 60_000 } as const;
-/** However often tenants ask, the upstream is asked for one job once in this time, ms. */
+/** The upstream is asked about one job at most once in this time, ms. */
 export const POLL_SHARED_MS = 2_000;
-/** A poll without an answer by then has come to nothing, ms. */
+/** A poll without an answer after this has failed, ms. */
 export const POLL_TIMEOUT_MS = 10_000;
 /** A tenant's poll waits no longer than this for the upstream, ms: less than the pipeline waits for the object. */
 export const VIEW_PATIENCE_MS = 4_000;
@@ -30,7 +29,7 @@ export const JOB_KEPT_MS = 7 * 24 * 3_600_000;
 
 const SOONEST_POLL_MS = 5_000;
 const LATEST_POLL_MS = 30_000;
-/** The pause is this part of the job's age: what takes longer is asked for less often. */
+/** The pause is this part of the job's age: longer jobs are polled less often. */
 const PAUSE_PER_AGE = 1 / 12;
 
 /** When a job that is polled now is polled next. */
@@ -39,7 +38,7 @@ export function nextPollMs(submittedAtMs: number, nowMs: number): number {
   return nowMs + Math.min(LATEST_POLL_MS, Math.max(SOONEST_POLL_MS, Math.round(age * PAUSE_PER_AGE)));
 }
 
-/** A job as the acknowledgement of its submission makes it known. Crosses RPC as a value. */
+/** A job as its submission was acknowledged. Crosses RPC as a value. */
 export interface NewJob {
   /** As the service named it. */
   readonly id: string;
@@ -54,7 +53,7 @@ export interface NewJob {
   readonly costNanoUsd: number;
 }
 
-/** A job on the books. */
+/** A recorded job. */
 export interface Job extends NewJob {
   /** The model as the tenant named it. */
   readonly model: string;
@@ -67,7 +66,7 @@ export interface Job extends NewJob {
 }
 export type JobState = "running" | "completed" | "failed" | "overdue";
 
-/** What a poll of the upstream came to. `unknown`: it knows no such job. `nothing`: no answer that says anything. */
+/** The result of a poll. `unknown`: the upstream knows no such job. `nothing`: no usable answer. */
 export type JobAnswer =
   | { readonly kind: "news"; readonly news: JobNews; readonly region: string | null }
   | { readonly kind: "unknown" }
@@ -80,7 +79,7 @@ export type JobStep =
   | { readonly kind: "release"; readonly code: string }
   | { readonly kind: "expire"; readonly reason: "job_unknown" | "job_overdue" };
 
-/** The step that an answer asks for. Asked twice, the second finds the job ended: nothing. */
+/** What to do after a poll's answer. A second answer finds the job ended and does nothing. */
 export function stepAfter(job: Job, answer: JobAnswer, nowMs: number): JobStep {
   if (job.state !== "running" && job.state !== "overdue") return { kind: "none" };
   const news = answer.kind === "news" ? answer.news : undefined;
@@ -107,5 +106,5 @@ export function submissionRefusal(countedAtMs: readonly number[], nowMs: number)
   };
 }
 
-/** What a tenant is told of a job: the document, or why there is none. */
+/** What a tenant sees of a job: the document, or why there is none. */
 export type JobView = Outcome<{ document: Record<string, unknown>; region: string | null }>;

@@ -1,6 +1,6 @@
 /**
- * Quotes (contract, "Quote"): the upstream's word counts for tokens only. What they cost the tenant is said in the
- * tenant's own prices; the upstream's amounts and its note are not shown.
+ * Quotes (contract, "Quote"): only tokens are taken from the upstream. Their cost is computed with the tenant's own
+ * prices; the upstream's amounts and its note are not shown.
  */
 import { asObject } from "../formats/json-fields.ts";
 import type { Estimate } from "../meters/estimate.ts";
@@ -13,7 +13,7 @@ import { tierOf, type VideoUnit } from "./rates.ts";
 /** No video takes more: 15 s of 4k with as much reference come to some millions. A figure above it is absurd. */
 export const MOST_VIDEO_TOKENS = 100_000_000;
 
-/** Undefined where the figures cannot be believed: then nothing is held, and nothing is submitted. */
+/** Undefined if the figures are not plausible: then nothing is held, and nothing is submitted. */
 export function readQuote(answer: unknown): Estimate | undefined {
   const quote = asObject(answer);
   const { estimated_tokens_min: minTokens, estimated_tokens_max: maxTokens } = quote ?? {};
