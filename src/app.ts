@@ -8,7 +8,6 @@ import { adminApp } from "./api/operator/index.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
 import { tenantDocumentApp } from "./api/tenant/openapi.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
-import { serveModels } from "./gateway/flows/models.ts";
 import { refuse } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
 import type { PlatformPorts } from "./platform/ports.ts";
@@ -32,8 +31,6 @@ const EXPOSED = [
 /** What a tenant can call, for the answer to a path that is not served. */
 const SERVED = [
   ...ENDPOINTS.map(({ method, path }) => `${method} ${path.replace("*}", "}")}`),
-  "GET /v1/models",
-  "GET /v1/models/{model}",
   "GET /account",
   "GET /openapi.json",
 ];
@@ -48,10 +45,6 @@ export function createApp(): Hono<AppBindings> {
       serve(context.req.raw, endpoint, context.req.param(), context.env.ports),
     );
   }
-  app.get("/v1/models", (context) => serveModels(context.req.raw, null, context.env.ports));
-  app.get("/v1/models/:model{.+}", (context) =>
-    serveModels(context.req.raw, context.req.param("model"), context.env.ports),
-  );
   const selfService = selfServiceApp();
   app.route("/", selfService.app);
   app.route("/", tenantDocumentApp(selfService.routes));

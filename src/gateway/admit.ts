@@ -54,7 +54,7 @@ function requestOf(routed: RoutedCall): AdmitRequest {
     row: route.row,
     bound: call.bound(route.row, measured),
     owned: call.owned,
-    job: endpoint.manner === "job",
+    job: measured.estimate !== undefined,
     idempotency,
     startedAtMs,
   };

@@ -9,14 +9,14 @@
 
 import { toHex } from "../core/account/api-key.ts";
 import type { ServedBy } from "../core/account/hold.ts";
-import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Call } from "../core/endpoints/call.ts";
+import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
-import type { Refusal } from "../core/refusal.ts";
 import type { Failure } from "../core/routing/failure.ts";
 import type { Route, RoutingSnapshot, Target } from "../core/routing/routes.ts";
 import type { ParsedCall } from "./call.ts";
 import { type PassingDocument, readDocument } from "./http/read-document.ts";
-import { upstreamWords } from "./http/upstream-errors.ts";
+import { type UpstreamWords, upstreamWords } from "./http/upstream-errors.ts";
 import type { Patience, Ports, UpstreamAnswer } from "./ports.ts";
 
 /** How a call goes upstream, and who reads what comes back. */
@@ -47,10 +47,10 @@ export type Served = {
   | { readonly kind: "stream"; readonly answer: Answered; readonly reader: EventReader | BytesReader }
 );
 
-/** `refusal`: the upstream's word on the request itself; no other target is asked. `reader`: of what may have been used. */
+/** `words`: the upstream's own on the request. `reader`: of what may have been used. */
 export type Attempt =
   | { ok: true; served: Served }
-  | { ok: false; failure: Failure; refusal: Refusal | null; servedBy: ServedBy; reader: AnswerReader };
+  | { ok: false; failure: Failure; words: UpstreamWords | null; servedBy: ServedBy; reader: AnswerReader };
 
 /** `careful`: see `UpstreamRequest`. */
 export async function attempt(
@@ -87,10 +87,10 @@ export async function attempt(
   );
   const region = answer.kind === "answer" ? answer.region : null;
   const servedBy: ServedBy = { upstream: target.upstream, model: target.model, region };
-  const failed = (failure: Failure, refusal: Refusal | null = null): Attempt => ({
+  const failed = (failure: Failure, words: UpstreamWords | null = null): Attempt => ({
     ok: false,
     failure,
-    refusal,
+    words,
     servedBy,
     reader,
   });
@@ -100,7 +100,7 @@ export async function attempt(
     const retryAfterMs = retryAfter(response.headers);
     const failure: Failure = { kind: "status", status: response.status, retryAfterMs };
     const scrub = (text: string) => ports.upstreams.scrub(text, target, routing);
-    const passing = { ownInstance: route.ownInstance, errors: endpoint.errors, retryAfterMs };
+    const passing = { ownInstance: route.ownInstance, readCode: endpoint.readCode, retryAfterMs };
     return failed(failure, await upstreamWords(answer, passing, scrub, signal, ports));
   }
   const opened = await open(parsed, sending, answer, reader, patience, signal, ports);
@@ -116,9 +116,8 @@ type Opened =
   | { kind: "passing"; passing: PassingDocument; reader: AnswerReader; contentType: string }
   | { kind: "stream"; answer: Answered; reader: EventReader | BytesReader; contentType: string };
 
-/** A free call makes nothing, so its answer is at hand. */
 function patienceOf(call: Call, endpoint: Endpoint, reader: AnswerReader): Patience {
-  if (call.streams || endpoint.free) return "stream";
+  if (call.streams || endpoint.atHand) return "stream";
   return reader.kind === "json" ? "whole" : "begin";
 }
 
@@ -139,7 +138,7 @@ async function open(
       rules: endpoint.answerRules,
       account: caller.account,
       creates: endpoint.creates !== null,
-      whole: wholeAnswer ?? endpoint.manner !== "call",
+      whole: wholeAnswer ?? endpoint.wholeAnswer,
       // Whether an answer is made before its status or after it is the upstream's way: one limit holds for both.
       patient: patience === "whole",
     };

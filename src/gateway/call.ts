@@ -9,10 +9,11 @@
 
 import type { Hold, Rates } from "../core/account/hold.ts";
 import type { IdempotencyRef } from "../core/account/idempotency.ts";
-import type { Call, Endpoint } from "../core/endpoints/endpoint.ts";
+import type { Call } from "../core/endpoints/call.ts";
+import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import type { CallId } from "../core/ids.ts";
 import type { Measured } from "../core/meters/meter.ts";
-import type { Refusal } from "../core/refusal.ts";
+import type { Outcome } from "../core/outcome.ts";
 import type { Route, RoutingSnapshot } from "../core/routing/routes.ts";
 import type { BodyPlace } from "./http/upload-slot.ts";
 import type { Caller } from "./ports.ts";
@@ -57,6 +58,4 @@ export interface AdmittedCall extends RoutedCall {
 }
 
 /** What a step came to. */
-export type Step<Next> =
-  | { readonly ok: true; readonly call: Next }
-  | { readonly ok: false; readonly refusal: Refusal; readonly rates?: Rates };
+export type Step<Next> = Outcome<{ call: Next }, { rates?: Rates }>;

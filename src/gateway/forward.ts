@@ -9,7 +9,7 @@
 import type { LostTries, ServedBy } from "../core/account/hold.ts";
 import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { judge, judgeVideo, lastRefusal, type RetryClass, waitOf } from "../core/routing/failure.ts";
+import { judge, judgeCoded, lastRefusal, type RetryClass, waitOf } from "../core/routing/failure.ts";
 import { Search, type Step } from "../core/routing/target-selection.ts";
 import { type Attempt, attempt, pseudonymise, type Sending, type Served } from "./attempt.ts";
 import type { ParsedCall } from "./call.ts";
@@ -76,8 +76,7 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
     }
     const { failure, servedBy } = tried;
     const judged = judge(failure, endpoint.retry, route.retryOn);
-    const coded = tried.refusal?.kind === "video_refused";
-    const verdict = endpoint.errors === "video" ? judgeVideo(judged, failure, coded) : judged;
+    const verdict = endpoint.readCode ? judgeCoded(judged, failure, tried.words?.coded ?? false) : judged;
     if (client.signal.aborted && failure.kind !== "status") {
       // Let go by us: that the connection broke says nothing of the target.
       search.abandoned();
@@ -91,9 +90,9 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
     }
     search.failed(failure, verdict, ports.now());
     if (verdict.executed === "unknown") progress.lostTries += 1;
-    report(parsed, tried, verdict.operators && !tried.refusal, ports);
-    if (tried.refusal && !isPassedOver(tried.refusal))
-      return { kind: "refused", refusal: tried.refusal, lostTries: progress.lostTries, servedBy };
+    report(parsed, tried, verdict.operators && !tried.words, ports);
+    if (tried.words && !tried.words.passedOver)
+      return { kind: "refused", refusal: tried.words.refusal, lostTries: progress.lostTries, servedBy };
     progress.last = tried;
     progress.retryAfterMs = shorter(progress.retryAfterMs, waitOf(failure));
     if (!verdict.next) break;
@@ -116,7 +115,7 @@ function refused({ lostTries, retryAfterMs, last }: Progress, step: Step, retry:
     return { kind: "refused", refusal, lostTries, servedBy: null };
   }
   const executed = lostTries === 0 ? "no" : "unknown";
-  const refusal = last.refusal ?? lastRefusal(last.failure, executed, retry, retryAfterMs ?? dueMs);
+  const refusal = last.words?.refusal ?? lastRefusal(last.failure, executed, retry, retryAfterMs ?? dueMs);
   return { kind: "refused", refusal, lostTries, servedBy: last.servedBy };
 }
 
@@ -126,10 +125,6 @@ function refused({ lostTries, retryAfterMs, last }: Progress, step: Step, retry:
  */
 const isCareful = (step: Step & { kind: "ask" }, retry: RetryClass): boolean =>
   step.suspect || (retry !== "safe" && !step.answersNow);
-
-/** Somebody else may have the capacity that one target lacks. */
-const isPassedOver = (refusal: Refusal): boolean =>
-  refusal.kind === "video_refused" && refusal.code === "capacity_exceeded";
 
 const shorter = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b);

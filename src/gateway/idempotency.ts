@@ -30,8 +30,7 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   const { endpoint, call, caller } = parsed;
   const { headers } = parsed.request;
   const key = headers.get(HEADER);
-  const isSubmission = endpoint.manner === "job";
-  if ((key === null && !isSubmission) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
+  if ((key === null && !endpoint.bodyIsKey) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
   if (key === "" || (key ?? "").length > LONGEST_IDEMPOTENCY_KEY) {
     const message = `The Idempotency-Key must have 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`;
     return { ok: false, refusal: { kind: "invalid_request", message, param: HEADER } };

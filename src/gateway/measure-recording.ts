@@ -1,5 +1,5 @@
 /** How long a recording is that a call sends: measured, because its price depends on it and its header may lie. */
-import type { Call } from "../core/endpoints/endpoint.ts";
+import type { Call } from "../core/endpoints/call.ts";
 import { recordingLengthMs } from "../core/formats/audio/recording.ts";
 import type { Refusal } from "../core/refusal.ts";
 

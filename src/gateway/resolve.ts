@@ -6,7 +6,7 @@
  * what was just made works at once. None of this knows whether the key is still live, so a refusal of this step is told
  * only after the account object has said that it is.
  */
-import type { Call } from "../core/endpoints/endpoint.ts";
+import type { Call } from "../core/endpoints/call.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import { utf8Bytes } from "../core/meters/tokens.ts";
 import type { Refusal } from "../core/refusal.ts";

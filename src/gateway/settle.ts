@@ -69,6 +69,9 @@ export interface NoCharge {
 }
 export const failureOf = (refusal: Refusal): NoCharge => ({ reason: refusal.kind, status: toHttp(refusal).status });
 
+/** What is booked of a call whose client left before there was a status. */
+export const LEFT = { reason: "client_gone", status: 499 } as const;
+
 /** Ends the hold of a call that failed: it costs the tenant nothing. */
 export async function release(
   admitted: AdmittedCall,

@@ -7,6 +7,7 @@ import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
 import { customInstances } from "../../src/core/endpoints/inference/custom.ts";
 import { imageEdits, imageGenerations } from "../../src/core/endpoints/inference/images.ts";
 import { createResponse } from "../../src/core/endpoints/inference/responses.ts";
+import { videoGenerations } from "../../src/core/endpoints/inference/video.ts";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";
 import { asId, type CallId } from "../../src/core/ids.ts";
 import { aliasKey, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
@@ -37,9 +38,13 @@ const earlier = (some: Partial<EarlierCall>): EarlierCall => ({
   created: null,
   ...some,
 });
-const told = (call: EarlierCall): Admission => ({ ok: false, refusal: earlierRefusal(call), earlier: call });
+const told = (call: EarlierCall): Admission & { ok: false } => ({
+  ok: false,
+  refusal: earlierRefusal(call),
+  earlier: call,
+});
 
-const row = (model: string, kind: "image" | "custom") => [{ ...ROW, model, kind }];
+const row = (model: string, kind: "image" | "video" | "custom") => [{ ...ROW, model, kind }];
 const instance = { instanceId: 9, account: ACCOUNT, name: "mine", upstreams: ["u"], kind: "custom" as const };
 const plain = { upstream: "u", priority: 0, weight: 1 };
 const chatAlias = (alias: string) => ({
@@ -51,6 +56,7 @@ const ROUTES: RoutingSnapshot = {
   models: {
     ...ROUTING.models,
     image: row("image", "image").map((one) => ({ ...one, upstream: "u" })),
+    video: row("video", "video").map((one) => ({ ...one, upstream: "u" })),
     "mine:9": row("mine:9", "custom"),
   },
   instances: { 9: { ...instance, customApiPath: "run" } },
@@ -189,7 +195,8 @@ describe("a repeat of a call that was completed", () => {
 
   it("is the acknowledgement of a video job without asking anybody", async () => {
     const created = { ...CREATED, kind: "video_job" as const, id: "job_1", model: "video" };
-    const { response, text, sent } = await send({ admit: () => told(earlier({ status: 202, created })) });
+    const asked = { endpoint: videoGenerations, body: { model: "video", prompt: "a cat" } };
+    const { response, text, sent } = await send({ inquire: () => told(earlier({ status: 202, created })) }, asked);
     expect([response.status, JSON.parse(text)]).toEqual([202, { id: "job_1", status: "processing", model: "video" }]);
     expect(sent).toEqual([]);
   });

@@ -1,17 +1,25 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { json } from "../../src/core/endpoints/body.ts";
-import { endpoint } from "../../src/core/endpoints/endpoint.ts";
+import { json, nothing } from "../../src/core/endpoints/body.ts";
+import { type Endpoint, endpoint } from "../../src/core/endpoints/endpoint.ts";
+import { asId, type CallId } from "../../src/core/ids.ts";
+import type { Owned } from "../../src/core/owned.ts";
+import type { ModelRow } from "../../src/core/pricing/prices.ts";
+import { aliasKey, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
 import { serve } from "../../src/gateway/serve.ts";
-import { json as answerJson, fakeWorld, makeKey, ROUTING } from "../support/fake-ports.ts";
+import { json as answerJson, type FakeOptions, fakeWorld, grantTo, makeKey, ROUTING } from "../support/fake-ports.ts";
 
-/** An endpoint that no contract has: one row, and nothing else. */
+/* Endpoints that no contract has: of each flow one row, and nothing else. */
+
+const Poem = z.looseObject({ model: z.string(), lines: z.int().min(1) });
+
 const poems = endpoint({
   id: "poems",
   method: "POST",
   path: "/v1/poems",
   summary: "A poem of so many lines",
-  body: json(z.looseObject({ model: z.string(), lines: z.int().min(1) })),
+  flow: { kind: "forwarded" },
+  body: json(Poem),
   model: "model",
   kinds: ["chat"],
   instances: true,
@@ -27,35 +35,257 @@ const poems = endpoint({
   errors: "openai",
 });
 
-describe("a made-up endpoint", () => {
-  it("takes one row: it is admitted, forwarded, relayed and settled by the pipeline as it is", async () => {
-    const world = fakeWorld({ script: () => answerJson({ poem: "..." }), routing: ROUTING });
-    const request = new Request("http://gateway.test/v1/poems", {
-      method: "POST",
-      headers: { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "chat", lines: 3, x: 1 }),
-    });
-    const response = await serve(request, poems, {}, world.ports);
-    expect(await response.json()).toEqual({ poem: "..." });
-    await world.idle();
-    expect(world.admitted[0]?.bound).toEqual({ fixed: { requests: 3 } });
-    expect(world.sent[0]?.request.path).toBe("/v1/poems");
-    expect(world.sent[0]?.body).toEqual({ model: "first:1", lines: 3, x: 1 });
-    expect(world.settled[0]?.reading).toEqual({ source: "exact", usage: { requests: 3 } });
+const filmQuote = endpoint({
+  id: "films.quote",
+  method: "POST",
+  path: "/v1/films/quote",
+  summary: "What a film may come to",
+  flow: { kind: "quote" },
+  body: json(Poem),
+  model: "model",
+  kinds: ["video"],
+  jobUnit: () => "video_tokens_720p",
+  retry: "safe",
+  errors: "compute",
+});
+
+const films = endpoint({
+  id: "films",
+  method: "POST",
+  path: "/v1/films",
+  summary: "Makes a film, later",
+  flow: { kind: "job", quotedBy: filmQuote },
+  body: json(Poem),
+  model: "model",
+  kinds: ["video"],
+  meter: {
+    bound: (_, { estimate }) => ({ fixed: { video_tokens_720p: estimate?.maxTokens ?? 0 } }),
+    reader: () => ({
+      kind: "json",
+      read: () => true,
+      created: () => "film_1",
+      reading: () => ({ source: "own_count", usage: {} }),
+    }),
+  },
+  jobUnit: () => "video_tokens_720p",
+  creates: "video_job",
+  readBack: { kind: "known", answer: ({ id }) => JSON.stringify({ film: id }) },
+  readCode: ({ code, status, retryAfterMs }, message) =>
+    code === "no_film"
+      ? {
+          refusal: {
+            kind: "video_refused",
+            status: 400,
+            code: `${code}_${status}`,
+            message,
+            retryable: false,
+            retryAfterMs,
+          },
+          passedOver: false,
+        }
+      : null,
+  retry: "creates",
+  errors: "compute",
+});
+
+const filmPrices = endpoint({
+  id: "films.prices",
+  method: "GET",
+  path: "/v1/films/{model}/prices",
+  summary: "What films cost",
+  flow: { kind: "prices" },
+  body: nothing,
+  modelParam: "model",
+  kinds: ["video"],
+  retry: "safe",
+  errors: "compute",
+});
+
+const filmState = endpoint({
+  id: "films.state",
+  method: "GET",
+  path: "/v1/films/{id}",
+  summary: "How far a film is",
+  flow: { kind: "poll" },
+  body: nothing,
+  kinds: [],
+  owned: [{ kind: "video_job", at: "path.id" }],
+  retry: "safe",
+  errors: "compute",
+});
+
+const filmCut = endpoint({
+  id: "films.cut",
+  method: "POST",
+  path: "/v1/films/{id}/cut",
+  summary: "Cuts a film short",
+  flow: { kind: "free" },
+  body: nothing,
+  kinds: [],
+  owned: [{ kind: "video_job", at: "path.id" }],
+  retry: "safe",
+  errors: "compute",
+});
+
+const kinds = endpoint({
+  id: "kinds",
+  method: "GET",
+  path: "/v1/kinds/{kind}",
+  summary: "Whether the key has a model of a kind",
+  flow: {
+    kind: "local",
+    answer: (call, { models }) =>
+      models.length > 0
+        ? { ok: true, body: { kinds: models.map(({ kind }) => kind), path: call.path } }
+        : { ok: false, refusal: { kind: "model_not_found", model: call.path } },
+  },
+  body: nothing,
+  kinds: [],
+  retry: "safe",
+  errors: "openai",
+});
+
+const FILM_ROW: ModelRow = {
+  model: "film",
+  kind: "video",
+  fromMs: 0,
+  costNanoUsd: { video_tokens_720p: 7_000_000_000 },
+  priceNanoUsd: {},
+  free: false,
+};
+const FILM_ROUTING: RoutingSnapshot = {
+  ...ROUTING,
+  aliases: {
+    [aliasKey(null, "film")]: {
+      alias: "film",
+      account: null,
+      targets: [{ upstream: "u", model: "first", priority: 0, weight: 1 }],
+      retryOn: [],
+    },
+  },
+  models: { film: [FILM_ROW] },
+};
+const QUOTE = { estimated_tokens_min: 10, estimated_tokens_max: 30 };
+const FILM: Owned = {
+  kind: "video_job",
+  id: "film_1",
+  upstream: "u",
+  targetModel: "first",
+  model: "film",
+  totalTokens: 0,
+};
+
+async function ask(row: Endpoint, options: FakeOptions, body: unknown = undefined, params = {}) {
+  const world = fakeWorld(options);
+  const request = new Request(`http://gateway.test${row.path}`, {
+    method: row.method,
+    headers: { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const response = await serve(request, row, params, world.ports);
+  const answer = (await response.json()) as Record<string, unknown>;
+  await world.idle();
+  return { ...world, status: response.status, answer };
+}
+const unasked = () => {
+  throw new Error("no upstream call was expected");
+};
+
+describe("a made-up endpoint takes one row", () => {
+  it("forwarded: it is admitted, forwarded, relayed and settled by the pipeline as it is", async () => {
+    const options = { script: () => answerJson({ poem: "..." }), routing: ROUTING };
+    const asked = await ask(poems, options, { model: "chat", lines: 3, x: 1 });
+    expect(asked.answer).toEqual({ poem: "..." });
+    expect(asked.admitted[0]?.bound).toEqual({ fixed: { requests: 3 } });
+    expect(asked.sent[0]?.request.path).toBe("/v1/poems");
+    expect(asked.sent[0]?.body).toEqual({ model: "first:1", lines: 3, x: 1 });
+    expect(asked.settled[0]?.reading).toEqual({ source: "exact", usage: { requests: 3 } });
   });
 
-  it("refuses what its schema refuses, in its error shape", async () => {
-    const world = fakeWorld({ script: () => answerJson({}) });
-    const request = new Request("http://gateway.test/v1/poems", {
-      method: "POST",
-      headers: { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: "chat", lines: 0 }),
+  it("forwarded: it refuses what its schema refuses, in its error shape", async () => {
+    const refused = await ask(poems, { script: unasked }, { model: "chat", lines: 0 });
+    expect([refused.status, refused.answer]).toMatchObject([400, { error: { param: "lines" } }]);
+    expect(refused.admitted).toEqual([]);
+  });
+
+  it("job: it is quoted by the row that it names, held for the quote, submitted and acknowledged", async () => {
+    const script: FakeOptions["script"] = ({ request }) =>
+      request.path === "/v1/films/quote" ? answerJson(QUOTE) : answerJson({ id: "film_1", status: "processing" }, 202);
+    const asked = await ask(films, { script, routing: FILM_ROUTING }, { model: "film", lines: 3 });
+    expect([asked.status, asked.answer]).toMatchObject([202, { id: "film_1" }]);
+    expect(asked.sent.map(({ request }) => request.path)).toEqual(["/v1/films/quote", "/v1/films"]);
+    expect(asked.admitted[0]?.bound).toEqual({ fixed: { video_tokens_720p: 30 } });
+    expect(asked.begun).toMatchObject([{ id: "film_1", unit: "video_tokens_720p" }]);
+    expect([asked.settled, asked.released]).toEqual([[], []]);
+  });
+
+  it("job: a code of its upstream means what the row says, under any status", async () => {
+    const script: FakeOptions["script"] = ({ request }) =>
+      request.path === "/v1/films/quote" ? answerJson(QUOTE) : answerJson({ error: "none", code: "no_film" }, 500);
+    const asked = await ask(films, { script, routing: FILM_ROUTING }, { model: "film", lines: 3 });
+    expect([asked.status, asked.answer]).toEqual([400, { error: "none" }]);
+    expect(asked.released).toMatchObject([{ reason: "video_refused", lostTries: 0 }]);
+  });
+
+  it("job: a repeat is answered as the row makes its answer again", async () => {
+    const earlier = { callId: asId<CallId>("call-0"), state: "completed", status: 202, created: FILM } as const;
+    const refusal = { kind: "idempotency", why: "not_kept" } as const;
+    const options = {
+      script: unasked,
+      routing: FILM_ROUTING,
+      inquire: () => ({ ok: false, refusal, earlier }) as const,
+    };
+    const asked = await ask(films, options, { model: "film", lines: 3 });
+    expect([asked.status, asked.answer]).toEqual([202, { film: "film_1" }]);
+  });
+
+  it("quote: it is asked upstream and said in the tenant's prices, without a hold", async () => {
+    const options = { script: () => answerJson(QUOTE), routing: FILM_ROUTING };
+    const asked = await ask(filmQuote, options, { model: "film", lines: 3 });
+    expect([asked.status, asked.answer]).toMatchObject([200, { estimated_tokens_max: 30 }]);
+    expect(asked.sent[0]?.request.path).toBe("/v1/films/quote");
+    expect([asked.admitted, asked.asked]).toMatchObject([[], [{ purpose: "quote", endpoint: "films.quote" }]]);
+  });
+
+  it("prices: it is answered from the tenant's prices", async () => {
+    const asked = await ask(filmPrices, { script: unasked, routing: FILM_ROUTING }, undefined, { model: "film" });
+    expect([asked.status, asked.answer]).toMatchObject([200, { model: "film", rates: [{ resolution: "720p" }] }]);
+    expect(asked.asked).toMatchObject([{ purpose: "prices", endpoint: "films.prices" }]);
+  });
+
+  it("poll: the account object answers for the job", async () => {
+    const job = { ok: true, document: { id: "film_1", status: "processing" }, region: "r1" } as const;
+    const asked = await ask(filmState, { script: unasked, job }, undefined, { id: "film_1" });
+    expect([asked.status, asked.answer]).toEqual([200, job.document]);
+  });
+
+  it.each([200, 201, 202])(
+    "free: it goes to where its id lives, and a %i of the upstream's passes as it is",
+    async (status) => {
+      const options = { script: () => answerJson({ cut: true }, status), permit: async () => grantTo([FILM]) };
+      const asked = await ask(filmCut, options, undefined, { id: "film_1" });
+      expect([asked.status, asked.answer]).toEqual([status, { cut: true }]);
+      expect(asked.sent).toMatchObject([
+        { target: { upstream: "u", model: "first" }, request: { path: "/v1/films/film_1/cut" } },
+      ]);
+      expect(asked.admitted).toEqual([]);
+    },
+  );
+
+  it("free: an id that is not the account's reaches no upstream", async () => {
+    const refusal = { kind: "id_not_found", what: "video job" } as const;
+    const asked = await ask(filmCut, { script: unasked, permit: async () => ({ ok: false, refusal }) }, undefined, {
+      id: "x",
     });
-    const response = await serve(request, poems, {}, world.ports);
-    expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([
-      400,
-      "lines",
-    ]);
-    expect(world.admitted).toEqual([]);
+    expect([asked.status, asked.answer]).toEqual([404, { error: expect.any(String) }]);
+    expect(asked.logged).toMatchObject([{ event: "call_refused", endpoint: "films.cut", reason: "id_not_found" }]);
+  });
+
+  it("local: it is answered here, from what the key may call", async () => {
+    const asked = await ask(kinds, { script: unasked, routing: FILM_ROUTING }, undefined, { kind: "x" });
+    expect([asked.status, asked.answer]).toEqual([200, { kinds: ["video"], path: "/v1/kinds/x" }]);
+    const permit = async () => ({ ...grantTo([]), models: ["other"] });
+    const barred = await ask(kinds, { script: unasked, routing: FILM_ROUTING, permit }, undefined, { kind: "x" });
+    expect([barred.status, barred.answer]).toMatchObject([404, { error: { code: "model_not_found" } }]);
   });
 });

@@ -23,6 +23,7 @@ import {
   type KeyDigest,
   type KeyId,
 } from "../../src/core/ids.ts";
+import type { Owned } from "../../src/core/owned.ts";
 import type { ModelRow } from "../../src/core/pricing/prices.ts";
 import { aliasKey, DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target } from "../../src/core/routing/routes.ts";
 import { Health } from "../../src/core/routing/target-health.ts";
@@ -79,6 +80,17 @@ interface SentCall {
   readonly body: Record<string, unknown>;
 }
 export type Script = (call: SentCall) => UpstreamAnswer | Promise<UpstreamAnswer>;
+
+/** A key that may call everything, asking about these ids. */
+export const grantTo = (owned: readonly Owned[]): Permission & { ok: true } => ({
+  ok: true,
+  keyId: asId<KeyId>("key"),
+  teamId: null,
+  accountId: ACCOUNT,
+  models: null,
+  rates: {},
+  owned,
+});
 
 export interface FakeWorld {
   readonly ports: Ports;
@@ -189,16 +201,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         await options.begin?.(job);
       },
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
-      permit: async () =>
-        options.permit?.() ?? {
-          ok: true,
-          keyId: asId<KeyId>("key"),
-          teamId: null,
-          accountId: ACCOUNT,
-          models: null,
-          rates: {},
-          owned: [],
-        },
+      permit: async () => options.permit?.() ?? grantTo([]),
     }),
     now: () => Date.now(),
     random: () => 0,

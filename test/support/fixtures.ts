@@ -1,6 +1,6 @@
 /** A smallest valid call of each row of the endpoint table. */
 import type { RawBody } from "../../src/core/endpoints/body.ts";
-import type { RawCall } from "../../src/core/endpoints/endpoint.ts";
+import type { RawCall } from "../../src/core/endpoints/call.ts";
 import { freshBoundary } from "../../src/core/formats/multipart/form-writer.ts";
 import { parseForm } from "../../src/core/formats/multipart.ts";
 
@@ -51,6 +51,8 @@ export const FIXTURES: Readonly<Record<string, RawCall>> = {
   "video.jobs": call({ kind: "none" }, { id: "vid_1" }),
   "video.quote": call(json({ model: "m", prompt: "a cat" })),
   "video.pricing": call({ kind: "none" }, { model: "m" }),
+  "models.list": call({ kind: "none" }),
+  "models.get": call({ kind: "none" }, { model: "m" }),
   custom: call(
     { kind: "any", contentType: "text/plain", bytes: new Uint8Array([1]) },
     { instance_id: "7", custom_api_path: "run" },

@@ -3,7 +3,7 @@
  * an id of its own becomes a component.
  */
 import * as z from "zod";
-import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { ComputeErrorBody, ErrorBody, VideoErrorBody } from "./problem.ts";
 import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "./route.ts";
 

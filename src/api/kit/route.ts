@@ -7,7 +7,7 @@
  */
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
-import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { parseJson } from "../../core/formats/json.ts";
 import { dotted, validate } from "../../core/issue-words.ts";
 import { type Refusal, toHttp } from "../../core/refusal.ts";

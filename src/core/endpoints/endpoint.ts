@@ -5,81 +5,44 @@
  * plain `Call`, so nothing after it knows which endpoint it serves. Adding an endpoint is adding an entry.
  */
 import type * as z from "zod";
-import type { Bound } from "../account/hold.ts";
 import type { MemberRules } from "../formats/answer-filter.ts";
-import type { AnswerReader, Measured, MeasuredBody, Meter, Sent } from "../meters/meter.ts";
+import type { AnswerReader, Measured, MeasuredBody, Meter } from "../meters/meter.ts";
 import { NO_PARTS, type Parts } from "../meters/parts.ts";
 import { boundless } from "../meters/tokens.ts";
 import type { Outcome } from "../outcome.ts";
-import type { OwnedRef } from "../owned.ts";
+import type { Owned, OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../pricing/prices.ts";
-import type { Refusal } from "../refusal.ts";
-import type { RetryClass } from "../routing/failure.ts";
+import type { ReadCode, RetryClass } from "../routing/failure.ts";
 import type { VideoUnit } from "../video/rates.ts";
 import { answerRules } from "./answer-names.ts";
 import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
-import type { Payload } from "./payload.ts";
-
-/** Which shape errors have on an endpoint. */
-export type ErrorShape = "openai" | "video" | "compute";
+import type { Call, ParseResult, RawCall, Recording } from "./call.ts";
+import type { ErrorShape } from "./error-shape.ts";
 
 /**
- * How the pipeline serves a row. `call`: forwarded, charged when it was answered. `job`: quoted by the upstream first, then
- * submitted; its hold lives on with the job that the answer names. `quote`: asks what a job may come to; counts as a
- * request and costs nothing. `poll`: a job's state, which the account object asks for. `prices`: answered from the
- * tenant's prices.
+ * How the pipeline serves a row; each has its file in `gateway/flows/`. `forwarded`: held, sent, charged when it was
+ * answered. `job`: quoted by the upstream first, by the row named, then submitted; its hold lives on with the job that the
+ * answer names. `quote`: asks what a job may come to; counts as a request and costs nothing. `poll`: a job's state, which
+ * the account object asks for. `prices`: answered from the tenant's prices. `free`: sent to where the id that it names
+ * lives; costs nothing. `local`: answered from what the gateway knows.
  */
-export type Manner = "call" | "job" | "quote" | "poll" | "prices";
+type Flow =
+  | { readonly kind: "forwarded" | "quote" | "poll" | "prices" | "free" }
+  | { readonly kind: "job"; readonly quotedBy: Endpoint }
+  | { readonly kind: "local"; answer(call: Call, facts: LocalFacts): LocalAnswer };
 
-/** A request as the table takes it: its path, what that names, and a body read within its limit. */
-export interface RawCall {
-  /** As it stood in the URL, not decoded. */
-  readonly askedPath: string;
-  readonly params: Readonly<Record<string, string>>;
-  readonly body: RawBody;
+/** What a row that is answered here may know: nothing of it is secret to the key. */
+interface LocalFacts {
+  /** The models that the key may call now. */
+  readonly models: readonly ModelRow[];
 }
+/** `missing`: a name that is not known here; the operator's books are asked before this refusal is told. */
+export type LocalAnswer = Outcome<{ body: unknown }, { missing?: boolean }>;
 
-/** A recording that a call sends. */
-interface Recording {
-  readonly bytes: Uint8Array;
-  /** The field that it stands in. */
-  readonly field: string;
-  /** A longer one is refused; null where any length will do. */
-  readonly longestMs: number | null;
-}
-
-/** One validated call, whatever its endpoint. */
-export interface Call {
-  /** The model as the tenant named it; null where something else that the call names decides. */
-  readonly model: string | null;
-  /** The instance that the path names, as text, and the path as it was asked; null on other endpoints. */
-  readonly instance: { readonly id: string; readonly askedPath: string } | null;
-  /** The upstream's path, built from stored parts only. */
-  readonly path: string;
-  readonly payload: Payload;
-  /** Fields that tell the tenant's users apart; they go upstream as pseudonyms only. */
-  readonly pseudonyms: Readonly<Record<string, string>>;
-  /** The media type of the answer asked for. */
-  readonly accept: string;
-  /** True where the client reads the answer while it is made. */
-  readonly streams: boolean;
-  /** Ids of the service that the call names: each must be the account's own. The first one pins the target. */
-  readonly owned: readonly OwnedRef[];
-  /** The rate that the job is charged by which is submitted or asked about; null on other endpoints. */
-  readonly jobUnit: VideoUnit | null;
-  /** A recording whose length the bound needs; measured by the pipeline. */
-  readonly recording: Recording | null;
-  /** What tells this call's body from another's, where the call makes something. */
-  identity(): readonly Uint8Array<ArrayBuffer>[];
-  /** Why the row names no bound for this call; null where it does. */
-  boundless(row: ModelRow): Refusal | null;
-  /** The true upper bound. */
-  bound(row: ModelRow, measured: Measured): Bound;
-  /** A fresh reader for the answer of one try; `sent` is null where the call costs nothing. */
-  reader(sent: Sent | null): AnswerReader;
-}
-
-type ParsedCall = Outcome<{ call: Call }>;
+/** How the answer of a call is made again, from the id that it handed out, when the call is repeated. */
+export type ReadBack =
+  | { readonly kind: "known"; answer(created: Owned): string }
+  | { readonly kind: "asked"; readonly by: Endpoint; asEvents(answer: Record<string, unknown>): string };
 
 /** An entry of the table, as the pipeline sees it. */
 export interface Endpoint {
@@ -95,11 +58,19 @@ export interface Endpoint {
   readonly kinds: readonly ModelKind[];
   /** Whether user instances may be called here. */
   readonly instances: boolean;
-  readonly manner: Manner;
-  /** A call that costs nothing takes no hold; the account object only says whether its key is live. */
-  readonly free: boolean;
+  readonly flow: Flow;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
+  /** What the codes in an upstream's errors mean; null where only its statuses count. */
+  readonly readCode: ReadCode | null;
+  /** Nothing is made for the answer: its first byte is due as soon as a stream's. */
+  readonly atHand: boolean;
+  /** Only a whole JSON answer is of use: a longer one than is held is none. */
+  readonly wholeAnswer: boolean;
+  /** The body stands for an idempotency key that was not sent. */
+  readonly bodyIsKey: boolean;
+  /** Null where a repeat's answer cannot be made again. */
+  readonly readBack: ReadBack | null;
   /** The field that names the model in the body; null where none does. */
   readonly modelField: string | null;
   /** The documented field in which an output cap is sent; null where there is none. */
@@ -108,7 +79,9 @@ export interface Endpoint {
   readonly creates: OwnedRef["kind"] | null;
   /** What of a JSON answer passes. */
   readonly answerRules: MemberRules;
-  parse(raw: RawCall): ParsedCall;
+  /** Of an answer that is the gateway's own, for the OpenAPI document; null where it is the service's. */
+  readonly answerSchema: z.ZodType | null;
+  parse(raw: RawCall): ParseResult;
 }
 
 /** An entry as it is written. What is left out takes the default beside it. */
@@ -122,17 +95,19 @@ export interface EndpointEntry<Body> {
   readonly model?: keyof Body & string;
   /** The path's parameter that names the model, where the body does not (none). */
   readonly modelParam?: string;
-  /** (`call`.) */
-  readonly manner?: Manner;
+  readonly flow: Flow;
   /** The path's parameter that names a custom instance, in place of a model (none). */
   readonly instance?: string;
   readonly kinds: readonly ModelKind[];
   /** (No.) */
   readonly instances?: boolean;
-  /** Left out: the call costs nothing. */
+  /** Of a call that costs something. */
   readonly meter?: Meter<NoInfer<Body>>;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
+  readonly readCode?: ReadCode;
+  readonly readBack?: ReadBack;
+  readonly answerSchema?: z.ZodType;
   /** The media type asked for (`application/json`). */
   readonly accept?: (body: Body) => string;
   /** (No.) */
@@ -165,19 +140,24 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
     body: { kind: entry.body.kind, maxBytes: entry.body.maxBytes, schema: entry.body.schema },
     kinds: entry.kinds,
     instances: entry.instances ?? false,
-    manner: entry.manner ?? "call",
-    free: entry.meter === undefined,
+    flow: entry.flow,
     retry: entry.retry,
     errors: entry.errors,
+    readCode: entry.readCode ?? null,
+    atHand: entry.meter === undefined,
+    wholeAnswer: entry.flow.kind === "job" || entry.flow.kind === "quote",
+    bodyIsKey: entry.flow.kind === "job",
+    readBack: entry.readBack ?? null,
     modelField: entry.model ?? null,
     capField: entry.cap?.field ?? null,
     creates: entry.creates ?? null,
     answerRules: answerRules(entry.answer ?? null),
+    answerSchema: entry.answerSchema ?? null,
     parse: (raw) => parseCall(entry, raw),
   };
 }
 
-function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParsedCall {
+function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult {
   const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
   let parts = NO_PARTS;
   const parsed = entry.body.parse(raw.body, {

@@ -1,10 +1,11 @@
-/** The contract as data: every endpoint that is forwarded, one entry each. */
+/** The contract as data: every call of the inference API, one entry each. */
 
 import type { Endpoint } from "./endpoint.ts";
 import { chatCompletions } from "./inference/chat.ts";
 import { customInstances } from "./inference/custom.ts";
 import { embeddings } from "./inference/embeddings.ts";
 import { imageEdits, imageGenerations } from "./inference/images.ts";
+import { getModel, listModels } from "./inference/models.ts";
 import { rerank } from "./inference/rerank.ts";
 import { cancelResponse, createResponse, getResponse } from "./inference/responses.ts";
 import { speech } from "./inference/speech.ts";
@@ -30,4 +31,6 @@ export const ENDPOINTS: readonly Endpoint[] = [
   videoQuote,
   videoPrices,
   customInstances,
+  listModels,
+  getModel,
 ];

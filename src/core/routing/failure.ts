@@ -68,11 +68,22 @@ export function judge(failure: Failure, retry: RetryClass, retryOn: readonly num
   return { ...ambiguous, next: safe && retryOn.includes(status), against: null };
 }
 
+/** What a code in an upstream's error means. `passedOver`: another target may take the call all the same. */
+interface CodedRefusal {
+  readonly refusal: Refusal;
+  readonly passedOver: boolean;
+}
+/** Null where the error carries no code that is known. */
+export type ReadCode = (
+  answer: { readonly status: number; readonly code: string | null; readonly retryAfterMs: number | null },
+  message: string,
+) => CodedRefusal | null;
+
 /**
- * The verdict on a video answer. One of the service's codes is definite: nothing was made, and the target is healthy. A
- * 429 concerns all tenants together, so it fails only the submission that got it.
+ * The verdict where an upstream may answer with a code. Its codes are definite: nothing was made, and the target is healthy.
+ * A 429 concerns all tenants together, so it fails only the call that got it.
  */
-export function judgeVideo(verdict: Verdict, failure: Failure, coded: boolean): Verdict {
+export function judgeCoded(verdict: Verdict, failure: Failure, coded: boolean): Verdict {
   if (coded) return { ...verdict, executed: "no", against: null };
   return failure.kind === "status" && failure.status === 429 ? { ...verdict, against: null } : verdict;
 }

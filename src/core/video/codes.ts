@@ -2,7 +2,7 @@
  * The contract's stable codes of video errors, with the statuses that a submission answers them under. A refusal with one
  * of them is definite: no job was made, nothing is billed ("Errors", rule 5).
  */
-import type { Refusal } from "../refusal.ts";
+import type { ReadCode } from "../routing/failure.ts";
 
 interface CodeRule {
   /** Statuses it may have at submission; another status is answered as the first of them. */
@@ -39,14 +39,11 @@ export const isVideoCode = (code: unknown): code is string => typeof code === "s
 export const isRetryable = (code: string, said: unknown): boolean =>
   typeof said === "boolean" ? said : (ruleOf(code)?.retry ?? false);
 
-/** An upstream's error as a refusal of its own; null where it carries none of the codes. */
-export function videoRefusal(
-  answer: { readonly status: number; readonly code: string | null; readonly retryAfterMs: number | null },
-  message: string,
-): (Refusal & { kind: "video_refused" }) | null {
-  const { status, code, retryAfterMs } = answer;
+/** Of an error of the service. Somebody else may have the capacity that one target lacks. */
+export const readVideoCode: ReadCode = ({ status, code, retryAfterMs }, message) => {
   const rule = code === null ? undefined : ruleOf(code);
   if (code === null || !rule) return null;
   const said = rule.statuses.find((one) => one === status) ?? rule.statuses[0];
-  return { kind: "video_refused", status: said, code, message, retryable: rule.retry, retryAfterMs };
-}
+  const refusal = { kind: "video_refused", status: said, code, message, retryable: rule.retry, retryAfterMs } as const;
+  return { refusal, passedOver: code === "capacity_exceeded" };
+};

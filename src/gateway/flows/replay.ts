@@ -4,8 +4,7 @@
  */
 
 import { type EarlierCall, earlierRefusal } from "../../core/account/idempotency.ts";
-import { getResponse } from "../../core/endpoints/inference/responses.ts";
-import { acknowledgement, responseEvents } from "../../core/endpoints/read-back.ts";
+import type { ReadBack } from "../../core/endpoints/endpoint.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
 import type { Owned } from "../../core/owned.ts";
 import type { Refusal } from "../../core/refusal.ts";
@@ -21,7 +20,7 @@ import { passFree } from "../stream/pass-document.ts";
 const REPLAYED = "idempotent-replayed";
 
 type ReadBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
-type ReadBack =
+type MadeAgain =
   | { ok: true; body: ReadBody; contentType: string; region: string | null }
   | { ok: false; refusal: Refusal };
 
@@ -30,8 +29,8 @@ export async function replay(repeat: RoutedCall, earlier: EarlierCall, ports: Po
   const { callId, endpoint } = repeat;
   const { created } = earlier;
   const made =
-    earlier.state === "completed" && created
-      ? await readBack(repeat, created, ports)
+    earlier.state === "completed" && created && endpoint.readBack
+      ? await makeAgain(repeat, created, endpoint.readBack, ports)
       : ({ ok: false, refusal: earlierRefusal(earlier) } as const);
   if (!made.ok) {
     const response = refuse(made.refusal, callId, endpoint.errors);
@@ -44,18 +43,18 @@ export async function replay(repeat: RoutedCall, earlier: EarlierCall, ports: Po
   return new Response(made.body, { status: earlier.status, headers });
 }
 
-async function readBack(repeat: RoutedCall, created: Owned, ports: Ports): Promise<ReadBack> {
-  if (created.kind === "video_job") {
-    return { ok: true, body: acknowledgement(created), contentType: "application/json", region: null };
+async function makeAgain(repeat: RoutedCall, created: Owned, readBack: ReadBack, ports: Ports): Promise<MadeAgain> {
+  if (readBack.kind === "known") {
+    return { ok: true, body: readBack.answer(created), contentType: "application/json", region: null };
   }
   const { routing } = repeat;
   const client = repeat.request.signal;
   const params = { id: created.id };
-  const parsed = getResponse.parse({ askedPath: "", params, body: { kind: "none" } });
+  const parsed = readBack.by.parse({ askedPath: "", params, body: { kind: "none" } });
   if (!parsed.ok) return parsed;
   const { call } = parsed;
   const forwarded = await forward(
-    { ...repeat, call, endpoint: getResponse },
+    { ...repeat, call, endpoint: readBack.by },
     {
       route: { targets: pinnedTo(created), retryOn: [], ownInstance: false },
       routing,
@@ -75,7 +74,7 @@ async function readBack(repeat: RoutedCall, created: Owned, ports: Ports): Promi
   }
   if (served.kind === "stream" || !served.bytes) return { ok: false, refusal: { kind: "internal" } };
   if (!repeat.call.streams) return { ok: true, body: served.bytes, contentType: "application/json", region };
-  const body = responseEvents(asObject(parseAnswer(served.bytes)) ?? {});
+  const body = readBack.asEvents(asObject(parseAnswer(served.bytes)) ?? {});
   return { ok: true, body, contentType: "text/event-stream", region };
 }
 

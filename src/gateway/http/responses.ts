@@ -4,9 +4,9 @@
  */
 
 import type { Rate, Rates } from "../../core/account/hold.ts";
-import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts";
 import type { CallId } from "../../core/ids.ts";
-import { type HttpRefusal, type Refusal, toHttp } from "../../core/refusal.ts";
+import { type Refusal, toHttp } from "../../core/refusal.ts";
 
 /** `x-service-region` where no region of the service was asked. */
 const EDGE_REGION = "edge";
@@ -50,14 +50,4 @@ export function refuse(refusal: Refusal, callId: CallId, shape: ErrorShape, rate
   if (http.retryAfterSeconds !== undefined) headers.set("retry-after", String(http.retryAfterSeconds));
   if (!http.shouldRetry) headers.set("x-should-retry", "false");
   return new Response(JSON.stringify(errorBody(http, shape)), { status: http.status, headers });
-}
-
-/** Codes that the contract's video errors have another word for. */
-const VIDEO_WORDS: Readonly<Record<string, string>> = { invalid_request_error: "invalid_request" };
-
-/** The error body that an endpoint's family has. */
-export function errorBody(http: HttpRefusal, shape: ErrorShape): unknown {
-  if (shape === "video") return { error: http.message, code: VIDEO_WORDS[http.code] ?? http.code };
-  if (shape === "compute") return { error: http.message };
-  return { error: { message: http.message, type: http.type, param: http.param, code: http.code } };
 }

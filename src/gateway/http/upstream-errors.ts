@@ -2,10 +2,8 @@
  * An upstream's own words about a request: of the statuses that judge the request itself they pass, with everything of
  * the operator's taken out; of all others they do not.
  */
-import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { OPERATORS, passesWords } from "../../core/routing/failure.ts";
-import { videoRefusal } from "../../core/video/codes.ts";
+import { OPERATORS, passesWords, type ReadCode } from "../../core/routing/failure.ts";
 import type { Ports, UpstreamAnswer } from "../ports.ts";
 import { readUpstream } from "./upstream-body.ts";
 
@@ -14,40 +12,49 @@ const MAX_ERROR_BYTES = 64 * 1024;
 
 const NO_CREDIT = "This instance has no credit at the service, or was stopped for lack of it. Ask your operator.";
 
+/** `coded`: by a code that the row knows. `passedOver`: another target may take the call all the same. */
+export interface UpstreamWords {
+  readonly refusal: Refusal;
+  readonly coded: boolean;
+  readonly passedOver: boolean;
+}
+const plain = (refusal: Refusal): UpstreamWords => ({ refusal, coded: false, passedOver: false });
+
 /** Null where none may pass; the body is read or let go. */
 export async function upstreamWords(
   answer: UpstreamAnswer & { kind: "answer" },
-  passing: { readonly ownInstance: boolean; readonly errors: ErrorShape; readonly retryAfterMs: number | null },
+  passing: { readonly ownInstance: boolean; readonly readCode: ReadCode | null; readonly retryAfterMs: number | null },
   scrub: (text: string) => string,
   signal: AbortSignal,
   ports: Ports,
-): Promise<Refusal | null> {
+): Promise<UpstreamWords | null> {
   const { status } = answer.response;
   const passes = passesWords(status, passing.ownInstance);
-  // The codes of video say what happened whatever the status is, but where the status is the operator's own trouble.
-  const coded = passing.errors === "video" && !OPERATORS.has(status);
-  if (!passes && !coded) {
+  // A code says what happened whatever the status is, but where the status is the operator's own trouble.
+  const readCode = OPERATORS.has(status) ? null : passing.readCode;
+  if (!passes && !readCode) {
     await answer.response.body?.cancel().catch(() => undefined);
     return null;
   }
   if (status === 402) {
     // It speaks of the operator's balance and prices there: the status passes, the words are ours.
     await answer.response.body?.cancel().catch(() => undefined);
-    return { kind: "upstream_refused", status, message: NO_CREDIT, param: null, code: "insufficient_quota" };
+    return plain({ kind: "upstream_refused", status, message: NO_CREDIT, param: null, code: "insufficient_quota" });
   }
   const bytes = await readUpstream(answer, MAX_ERROR_BYTES, signal, ports);
   const said = errorFields(typeof bytes === "string" ? undefined : parseAnswer(bytes));
   const clean = (text: string | null) => (text === null ? null : scrub(text));
   const message = clean(said.message) || "The model server refused the request.";
-  const refused = coded ? videoRefusal({ status, code: said.code, retryAfterMs: passing.retryAfterMs }, message) : null;
-  if (refused || !passes) return refused;
-  return {
+  const coded = readCode?.({ status, code: said.code, retryAfterMs: passing.retryAfterMs }, message);
+  if (coded) return { ...coded, coded: true };
+  if (!passes) return null;
+  return plain({
     kind: "upstream_refused",
     status,
     message,
     param: clean(said.param),
     code: clean(said.code),
-  };
+  });
 }
 
 const decoder = new TextDecoder();

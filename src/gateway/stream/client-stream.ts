@@ -6,11 +6,10 @@
  */
 
 import type { CallOutcome } from "../../core/account/hold.ts";
-import type { ErrorShape } from "../../core/endpoints/endpoint.ts";
+import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts";
 import { dataOf, SseSplitter, withData } from "../../core/formats/sse.ts";
 import type { BytesReader, EventReader } from "../../core/meters/meter.ts";
 import { toHttp } from "../../core/refusal.ts";
-import { errorBody } from "../http/responses.ts";
 import { type Client, type ClientSide, Outlet } from "./outlet.ts";
 
 export interface Passage {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { RawCall } from "../../../src/core/endpoints/endpoint.ts";
+import type { RawCall } from "../../../src/core/endpoints/call.ts";
 import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
 import { joinPieces, type SetFields } from "../../../src/core/endpoints/payload.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";

@@ -45,7 +45,9 @@ describe.each(ENDPOINTS.map((endpoint) => [endpoint.id, endpoint] as const))("th
     },
   );
 
-  it.skipIf(endpoint.free)("has a meter whose bound costs something, and whose reading never costs more", () => {
+  const { kind } = endpoint.flow;
+  const costs = kind === "forwarded" || kind === "job";
+  it.runIf(costs)("has a meter whose bound costs something, and whose reading never costs more", () => {
     if (!parsed.ok) throw new Error("the fixture was refused");
     const measured = { sentBytes: 100, recordingMs: 1000, estimate: { minTokens: 100, maxTokens: 200 } };
     const bound = parsed.call.bound(ROW, measured);
@@ -57,9 +59,8 @@ describe.each(ENDPOINTS.map((endpoint) => [endpoint.id, endpoint] as const))("th
     expect(dearestOf(usage, DEAR)).toBeLessThanOrEqual(most);
   });
 
-  // A quote and a price list are answered from the tenant's own prices: they name no id.
-  const namesNoId = endpoint.manner === "quote" || endpoint.manner === "prices";
-  it.skipIf(!endpoint.free || namesNoId)("costs nothing, and names an id that must be the account's", () => {
+  // What is asked of an upstream for nothing goes where an id of the account's own lives.
+  it.runIf(kind === "free" || kind === "poll")("costs nothing, and names an id that must be the account's", () => {
     expect(parsed.ok && parsed.call.owned.length).toBeGreaterThan(0);
   });
 });

@@ -4,7 +4,7 @@ import {
   type Failure,
   isRepeatable,
   judge,
-  judgeVideo,
+  judgeCoded,
   lastRefusal,
   passesWords,
   type RetryClass,
@@ -123,15 +123,15 @@ describe("what a failed try means", () => {
   it("a code of the video service is its definite word: nothing was made, and the target is well", () => {
     const verdict = judge(status(503), "creates", []);
     const unknown = judge({ kind: "lost" }, "creates", []);
-    expect(judgeVideo(unknown, { kind: "lost" }, true)).toEqual({ ...unknown, executed: "no", against: null });
-    expect(judgeVideo(verdict, status(503), true)).toEqual({ ...verdict, against: null });
-    expect(judgeVideo(verdict, status(503), false)).toEqual(verdict);
-    expect(judgeVideo(unknown, { kind: "lost" }, false)).toEqual(unknown);
+    expect(judgeCoded(unknown, { kind: "lost" }, true)).toEqual({ ...unknown, executed: "no", against: null });
+    expect(judgeCoded(verdict, status(503), true)).toEqual({ ...verdict, against: null });
+    expect(judgeCoded(verdict, status(503), false)).toEqual(verdict);
+    expect(judgeCoded(unknown, { kind: "lost" }, false)).toEqual(unknown);
   });
 
   it("a 429 of the video service without a code ejects nobody", () => {
     const verdict = judge(status(429), "creates", []);
-    expect(judgeVideo(verdict, status(429), false)).toEqual({ ...verdict, against: null });
+    expect(judgeCoded(verdict, status(429), false)).toEqual({ ...verdict, against: null });
   });
 
   it("words pass of statuses that judge the request, and of 402 on the owner's own instance", () => {

@@ -19,6 +19,7 @@ import type { FieldRules } from "../inspection/inspect.ts";
 import { OTHER_INPUT, OTHER_PROMPTS, outputCaps } from "../inspection/refused.ts";
 import { namesStoredItem } from "../inspection/stored-item.ts";
 import { list } from "../list.ts";
+import { responseEvents } from "../read-back.ts";
 
 const Item = z
   .looseObject({ type: z.string().nullish() })
@@ -154,11 +155,26 @@ const FIELDS: FieldRules = {
   refused: new Map([...outputCaps(CAP), ...OTHER_INPUT, ...OTHER_PROMPTS]),
 };
 
+export const getResponse = endpoint({
+  id: "responses.get",
+  method: "GET",
+  path: "/v1/responses/{id}",
+  summary: "A response of the last 24 hours",
+  flow: { kind: "free" },
+  body: nothing,
+  kinds: [],
+  answer: RESPONSE_ANSWER,
+  retry: "safe",
+  errors: "openai",
+  owned: [{ kind: "response", at: "path.id" }],
+});
+
 export const createResponse = endpoint({
   id: "responses.create",
   method: "POST",
   path: "/v1/responses",
   summary: "A turn of a conversation that the service keeps, JSON or SSE",
+  flow: { kind: "forwarded" },
   body: json(ResponsesRequest, FIELDS),
   model: "model",
   kinds: ["chat"],
@@ -171,20 +187,8 @@ export const createResponse = endpoint({
   cap: { field: CAP, replaces: [] },
   parts: (body) => countParts(body),
   creates: "response",
+  readBack: { kind: "asked", by: getResponse, asEvents: responseEvents },
   owned: [{ kind: "response", at: "previous_response_id" }],
-});
-
-export const getResponse = endpoint({
-  id: "responses.get",
-  method: "GET",
-  path: "/v1/responses/{id}",
-  summary: "A response of the last 24 hours",
-  body: nothing,
-  kinds: [],
-  answer: RESPONSE_ANSWER,
-  retry: "safe",
-  errors: "openai",
-  owned: [{ kind: "response", at: "path.id" }],
 });
 
 export const cancelResponse = endpoint({
@@ -192,6 +196,7 @@ export const cancelResponse = endpoint({
   method: "POST",
   path: "/v1/responses/{id}/cancel",
   summary: "Ends a response that is being made",
+  flow: { kind: "free" },
   body: nothing,
   kinds: [],
   answer: RESPONSE_ANSWER,

@@ -4,11 +4,13 @@
  * is known when it is finished, minutes later, and is the account object's to settle (core/video/jobs.ts).
  */
 import type { JsonReader, Meter } from "../../meters/meter.ts";
+import { readVideoCode } from "../../video/codes.ts";
 import { readAcknowledgement } from "../../video/job-document.ts";
 import { unitOf } from "../../video/rates.ts";
 import { sentFields, VideoRequest } from "../../video/request.ts";
 import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
+import { acknowledgement } from "../read-back.ts";
 
 /** Of the acknowledgement. Its usage is the least that the quote names: all that is known of a job that says nothing. */
 function acknowledgementReader(body: VideoRequest, minTokens: number): JsonReader {
@@ -32,8 +34,21 @@ const meter: Meter<VideoRequest> = {
   reader: (body, { measured }) => acknowledgementReader(body, measured.estimate?.minTokens ?? 0),
 };
 
-/** The upstream's path of quotes: for the tenant's own, and before each submission. */
-export const QUOTE_PATH = "/v1/video/quote";
+export const videoQuote = endpoint({
+  id: "video.quote",
+  method: "POST",
+  path: "/v1/video/quote",
+  summary: "What a submission may cost",
+  body: json(VideoRequest),
+  model: "model",
+  flow: { kind: "quote" },
+  kinds: ["video"],
+  forced: sentFields,
+  retry: "safe",
+  errors: "video",
+  readCode: readVideoCode,
+  jobUnit: unitOf,
+});
 
 export const videoGenerations = endpoint({
   id: "video.generations",
@@ -42,14 +57,16 @@ export const videoGenerations = endpoint({
   summary: "Submits a video job",
   body: json(VideoRequest),
   model: "model",
-  manner: "job",
+  flow: { kind: "job", quotedBy: videoQuote },
   kinds: ["video"],
   meter,
   forced: sentFields,
   retry: "creates",
   errors: "video",
+  readCode: readVideoCode,
   jobUnit: unitOf,
   creates: "video_job",
+  readBack: { kind: "known", answer: acknowledgement },
 });
 
 export const videoJob = endpoint({
@@ -58,26 +75,12 @@ export const videoJob = endpoint({
   path: "/v1/video/jobs/{id}",
   summary: "A video job of the last 7 days, with a fresh link once it is completed",
   body: nothing,
-  manner: "poll",
+  flow: { kind: "poll" },
   kinds: [],
   retry: "safe",
   errors: "video",
+  readCode: readVideoCode,
   owned: [{ kind: "video_job", at: "path.id" }],
-});
-
-export const videoQuote = endpoint({
-  id: "video.quote",
-  method: "POST",
-  path: QUOTE_PATH,
-  summary: "What a submission may cost",
-  body: json(VideoRequest),
-  model: "model",
-  manner: "quote",
-  kinds: ["video"],
-  forced: sentFields,
-  retry: "safe",
-  errors: "video",
-  jobUnit: unitOf,
 });
 
 export const videoPrices = endpoint({
@@ -87,8 +90,9 @@ export const videoPrices = endpoint({
   summary: "The rates of a video model",
   body: nothing,
   modelParam: "model",
-  manner: "prices",
+  flow: { kind: "prices" },
   kinds: ["video"],
   retry: "safe",
   errors: "video",
+  readCode: readVideoCode,
 });

@@ -2,17 +2,17 @@
  * A call that costs nothing: no hold, no usage. The account object still says whether the key is live and whether the
  * ids named are the account's; the call goes to the target where they live, and to no other.
  */
-import type { Refusal } from "../../core/refusal.ts";
 import { pinnedTo } from "../../core/routing/routes.ts";
 import type { ParsedCall } from "../call.ts";
 import { forward, type Waiting } from "../forward.ts";
-import { callHeaders, refuse } from "../http/responses.ts";
+import { callHeaders } from "../http/responses.ts";
 import { permit } from "../permit.ts";
 import type { Ports } from "../ports.ts";
+import { refuseCall } from "../refuse-call.ts";
 import { passFree } from "../stream/pass-document.ts";
 
 /** Nothing is read on for a client that left. */
-const waitingFor = (signal: AbortSignal): Waiting => ({
+export const waitingFor = (signal: AbortSignal): Waiting => ({
   signal,
   get gone() {
     return signal.aborted;
@@ -20,15 +20,14 @@ const waitingFor = (signal: AbortSignal): Waiting => ({
 });
 
 export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Response> {
-  const { call, endpoint, caller, callId } = parsed;
+  const { call, caller, callId } = parsed;
   const client = parsed.request.signal;
-  const no = (refusal: Refusal) => refuse(refusal, callId, endpoint.errors);
   const permission = await permit(caller, call.owned, ports, "upstream");
-  if (!permission.ok) return no(permission.refusal);
+  if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const [home] = permission.owned;
-  if (!home) return no({ kind: "internal" });
+  if (!home) return refuseCall(parsed, { kind: "internal" }, ports);
   const routing = await ports.directory.routing().catch(() => undefined);
-  if (!routing) return no({ kind: "admission_unavailable" });
+  if (!routing) return refuseCall(parsed, { kind: "admission_unavailable" }, ports);
 
   const forwarded = await forward(
     parsed,
@@ -42,11 +41,12 @@ export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Respo
     ports,
   );
   if (forwarded.kind !== "served" || forwarded.served.kind === "stream") {
-    return no(forwarded.kind === "refused" ? forwarded.refusal : { kind: "internal" });
+    const refusal = forwarded.kind === "refused" ? forwarded.refusal : ({ kind: "internal" } as const);
+    return refuseCall(parsed, refusal, ports);
   }
   const { served } = forwarded;
   const headers = callHeaders(callId, served.servedBy.region, permission.rates);
   headers.set("content-type", served.contentType);
   const body = served.kind === "passing" ? passFree(served.passing, client, ports) : served.bytes;
-  return new Response(body, { status: 200, headers });
+  return new Response(body, { status: served.status, headers });
 }

@@ -1,0 +1,98 @@
+/**
+ * Carries out a call that was admitted or quoted for it: admission, forwarding, the answer, and the end of the hold,
+ * exactly once. What a flow does its own way stands in its `Ways`.
+ */
+
+import type { Refusal } from "../../core/refusal.ts";
+import type { AdmittedCall, RoutedCall } from "../call.ts";
+import { type Forwarded, forward } from "../forward.ts";
+import { callHeaders, refuse } from "../http/responses.ts";
+import { admitOnce } from "../idempotency.ts";
+import type { Ports } from "../ports.ts";
+import { refuseCall } from "../refuse-call.ts";
+import { failureOf, LEFT, release } from "../settle.ts";
+import { Lifetime } from "../stream/call-lifetime.ts";
+import { settledWithin } from "../wait.ts";
+import { deliver, type Ways } from "./deliver.ts";
+import { replay } from "./replay.ts";
+
+/** Admits a call and carries it out; a repeat of one that was carried out before gets that one's answer. */
+export async function admitAndCarryOut(routed: RoutedCall, ways: Ways, ports: Ports): Promise<Response> {
+  const admitted = await admitOnce(routed, ports);
+  if (!admitted.ok && admitted.earlier) return replay(routed, admitted.earlier, ports);
+  if (!admitted.ok) return refuseCall(routed, admitted.refusal, ports, admitted.rates);
+  routed.place.paid();
+
+  const work = carryOut(admitted.call, ways, ports);
+  // Before the upstream is called: without it a client that leaves early tears down catch and finally too.
+  ports.waitUntil(work.ended);
+  routed.place.keepUntil(work.ended);
+  return work.response;
+}
+
+interface Work {
+  readonly response: Promise<Response>;
+  /** Resolves once the hold is ended. */
+  readonly ended: Promise<void>;
+}
+
+/** Forwards an admitted call and relays its answer; ends in settle or release, exactly once. */
+function carryOut(admitted: AdmittedCall, ways: Ways, ports: Ports): Work {
+  const { hold, rates, endpoint, caller, call, route, routing, measured, earlierTokens } = admitted;
+  const response = Promise.withResolvers<Response>();
+  const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured, earlierTokens });
+  const work = async () => {
+    const lifetime = new Lifetime(hold.onDisconnect, call.streams, admitted.request.signal, ports);
+    lifetime.keep(hold, () => ports.account(caller.number));
+    try {
+      const sending = { route, routing, outputCap: hold.outputCap, reader };
+      const forwarded = await forward(admitted, sending, lifetime, ports);
+      await end(admitted, forwarded, ways, lifetime, response.resolve, ports);
+    } catch (error) {
+      // A defect of ours: whatever it was, the hold is ended and the client is told.
+      ports.log({ event: "call_crashed", call: hold.callId, error: String(error) });
+      lifetime.settling();
+      // What may have made something by then is not to be repeated.
+      const refusal: Refusal = { kind: endpoint.retry === "safe" ? "internal" : "outcome_unknown" };
+      response.resolve(refuse(refusal, hold.callId, endpoint.errors, rates));
+      await release(admitted, { ...failureOf(refusal), reason: "internal" }, 1, null, ports);
+    } finally {
+      lifetime.stop();
+    }
+  };
+  return { response: response.promise, ended: work() };
+}
+
+/** Answers the client and ends the hold, each in the order that its kind of answer asks for. */
+async function end(
+  admitted: AdmittedCall,
+  forwarded: Forwarded,
+  ways: Ways,
+  lifetime: Lifetime,
+  respond: (response: Response) => void,
+  ports: Ports,
+): Promise<void> {
+  const { callId, endpoint, rates } = admitted;
+  if (forwarded.kind === "served") {
+    const headers = callHeaders(callId, forwarded.served.servedBy.region, rates);
+    return deliver({ admitted, forwarded, headers, lifetime, respond }, ways, ports);
+  }
+  lifetime.settling();
+  if (forwarded.kind === "abandoned") {
+    respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
+    return ways.abandoned(admitted, forwarded, lifetime, ports);
+  }
+  const { servedBy, lostTries } = forwarded;
+  if (forwarded.kind === "left") {
+    respond(refuse({ kind: "internal" }, callId, endpoint.errors, rates));
+    return release(admitted, LEFT, lostTries, servedBy, ports);
+  }
+  const released = release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
+  // First the release: who repeats at once finds slot and money free. But an object that is slow keeps nobody waiting.
+  await settledWithin(released, RELEASED_WITHIN_MS);
+  respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
+  return released;
+}
+
+/** How long a client whose call failed waits for its release, ms. */
+const RELEASED_WITHIN_MS = 1_000;

@@ -1,0 +1,86 @@
+/** Brings an upstream's answer to the client and ends the hold by what was read of it. */
+
+import { mayPassUnread, usageWasRead } from "../../core/routing/target-health.ts";
+import type { Served } from "../attempt.ts";
+import type { AdmittedCall } from "../call.ts";
+import type { Forwarded } from "../forward.ts";
+import { recordOwnership } from "../own.ts";
+import type { Ports } from "../ports.ts";
+import { operatorsCost, settle } from "../settle.ts";
+import type { Lifetime } from "../stream/call-lifetime.ts";
+import { BytesPassage, EventPassage, type Passage } from "../stream/client-stream.ts";
+import type { ClientSide } from "../stream/outlet.ts";
+import { DocumentPassage, recordFirst } from "../stream/pass-document.ts";
+import { relay } from "../stream/relay.ts";
+
+/** What a flow does its own way once its call was forwarded. */
+export interface Ways {
+  /** A whole answer is at hand: answers with it and ends the hold. */
+  document(delivery: Delivery, served: Served & { kind: "document" }, ports: Ports): Promise<void>;
+  /** The client has left while a target was at work. */
+  abandoned(
+    admitted: AdmittedCall,
+    forwarded: Extract<Forwarded, { kind: "abandoned" }>,
+    lifetime: Lifetime,
+    ports: Ports,
+  ): Promise<void>;
+}
+
+export interface Delivery {
+  readonly admitted: AdmittedCall;
+  readonly forwarded: Extract<Forwarded, { kind: "served" }>;
+  /** Of the client's answer. */
+  readonly headers: Headers;
+  readonly lifetime: Lifetime;
+  respond(response: Response): void;
+}
+
+export async function deliver(delivery: Delivery, ways: Ways, ports: Ports): Promise<void> {
+  const { headers } = delivery;
+  const { served } = delivery.forwarded;
+  if (served.contentType) headers.set("content-type", served.contentType);
+  for (const [name, value] of served.headers) headers.set(name, value);
+  return served.kind === "document" ? ways.document(delivery, served, ports) : pass(delivery, served, ports);
+}
+
+/** Passes the answer on as it comes. */
+async function pass(
+  { admitted, forwarded, headers, lifetime, respond }: Delivery,
+  served: Exclude<Served, { kind: "document" }>,
+  ports: Ports,
+): Promise<void> {
+  const { servedBy, reader, status } = served;
+  const record = (id: string) => recordOwnership(admitted, id, servedBy, ports);
+  if (served.kind === "passing") await recordFirst(served.passing, record);
+  if (served.kind === "stream") headers.set("cache-control", "no-store, no-transform");
+  lifetime.follow({
+    progress: () => {
+      const reading = reader.reading();
+      return { reading, servedBy, costNanoUsd: operatorsCost(admitted, servedBy, reading, ports.now()) };
+    },
+    ...(served.reader.kind === "events" && served.reader.awaitsUsage && { awaitsUsage: served.reader.awaitsUsage }),
+  });
+  const health = ports.upstreams.health.of(servedBy);
+  const usageRead = (foreign: boolean) => usageWasRead(health, foreign, ports.now());
+  const unreadAllowed = mayPassUnread(health, ports.now());
+  const { answer } = served.kind === "passing" ? served.passing : served;
+  const passageTo = (side: ClientSide): Passage => {
+    if (served.kind === "passing") return new DocumentPassage(served.passing, side, lifetime);
+    if (served.reader.kind === "bytes") return new BytesPassage(served.reader, side, lifetime);
+    return new EventPassage(served.reader, side, lifetime, admitted.endpoint.errors, { record, usageRead });
+  };
+  const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
+  respond(new Response(stream.body, { status, headers }));
+  const { outcome, firstByteAtMs, passedBroken } = await stream.ended;
+  lifetime.settling();
+  if (passedBroken) {
+    health.passedBrokenAtMs = ports.now();
+    const { upstream, model } = servedBy;
+    ports.log({ event: "broken_event_passed", call: admitted.callId, upstream, model });
+  }
+  const reading = reader.reading();
+  const { leftAtMs } = lifetime;
+  const { lostTries } = forwarded;
+  await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries, leftAtMs }, ports);
+  await stream.closed;
+}

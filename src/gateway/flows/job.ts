@@ -1,0 +1,36 @@
+/**
+ * The flow of a submission: quoted by the upstream first, held for the quote's upper end, submitted, and acknowledged once
+ * the account object has the job. Its hold is not settled here: it lives on with the job.
+ */
+
+import type { Endpoint } from "../../core/endpoints/endpoint.ts";
+import type { RoutedCall } from "../call.ts";
+import type { Ports } from "../ports.ts";
+import { refuseCall } from "../refuse-call.ts";
+import { LEFT, release } from "../settle.ts";
+import { admitAndCarryOut } from "./carry-out.ts";
+import type { Ways } from "./deliver.ts";
+import { submitted } from "./job-submit.ts";
+import { inquire } from "./precheck.ts";
+import { askQuote } from "./quote.ts";
+import { replay } from "./replay.ts";
+
+/** The account object is asked first, so that a revoked key or a full limit costs no upstream call. */
+export async function serveJob(routed: RoutedCall, quotedBy: Endpoint, ports: Ports): Promise<Response> {
+  const inquired = await inquire(routed, "submission", ports);
+  if (!inquired.ok && inquired.earlier) return replay(routed, inquired.earlier, ports);
+  if (!inquired.ok) return refuseCall(routed, inquired.refusal, ports, inquired.rates);
+  const quoted = await askQuote(routed, quotedBy, ports);
+  if (!quoted.ok) return refuseCall(routed, quoted.refusal, ports);
+  const measured = { ...routed.measured, estimate: quoted.estimate };
+  return admitAndCarryOut({ ...routed, measured }, WAYS, ports);
+}
+
+const WAYS: Ways = {
+  async document({ admitted, headers, respond }, served, ports) {
+    respond(await submitted(admitted, served, headers, ports));
+  },
+
+  /** What a job comes to is known at its end only, and nobody has its id. */
+  abandoned: (admitted, { lostTries, servedBy }, _, ports) => release(admitted, LEFT, lostTries + 1, servedBy, ports),
+};

@@ -1,0 +1,36 @@
+/**
+ * The flow of a call that the gateway answers by itself, from what the row makes of the routing snapshot. It costs nothing;
+ * the account object is asked all the same, so that a revoked key reads nothing.
+ */
+
+import { allowsModel } from "../../core/account/model-access.ts";
+import type { LocalAnswer } from "../../core/endpoints/endpoint.ts";
+import { callableModels, type RoutingSnapshot } from "../../core/routing/routes.ts";
+import type { ParsedCall } from "../call.ts";
+import { callHeaders } from "../http/responses.ts";
+import { permit } from "../permit.ts";
+import type { Ports } from "../ports.ts";
+import { refuseCall } from "../refuse-call.ts";
+
+/** The row's own answer. */
+type Answer = Extract<ParsedCall["endpoint"]["flow"], { kind: "local" }>["answer"];
+
+export async function serveLocal(parsed: ParsedCall, answer: Answer, ports: Ports): Promise<Response> {
+  const { call, caller, callId } = parsed;
+  const permission = await permit(caller, call.owned, ports, "local");
+  if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
+  const over = (routing: RoutingSnapshot): LocalAnswer => {
+    const callable = callableModels(routing, caller.account, ports.now());
+    return answer(call, { models: callable.filter((row) => allowsModel(permission.models, row.model)) });
+  };
+  let answered: LocalAnswer;
+  try {
+    answered = over(await ports.directory.routing());
+    if (!answered.ok && answered.missing) answered = over(await ports.directory.refresh(caller.account));
+  } catch (error) {
+    ports.log({ event: "routing_failed", error: String(error) });
+    return refuseCall(parsed, { kind: "admission_unavailable" }, ports);
+  }
+  if (!answered.ok) return refuseCall(parsed, answered.refusal, ports);
+  return Response.json(answered.body, { headers: callHeaders(callId, null, permission.rates) });
+}

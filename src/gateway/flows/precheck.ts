@@ -1,0 +1,29 @@
+/** Asks the account object, before anything is held: may this key call this model, and at which prices? */
+
+import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
+import { ask } from "../ask.ts";
+import type { RoutedCall } from "../call.ts";
+import type { Ports } from "../ports.ts";
+
+/** An object that cannot be asked lets nobody on. */
+export async function inquire(routed: RoutedCall, purpose: Inquiry["purpose"], ports: Ports): Promise<Inquired> {
+  const { call, endpoint, caller, callId, startedAtMs, route, idempotency } = routed;
+  const inquiry: Inquiry = {
+    callId,
+    keyDigest: caller.digest,
+    endpoint: endpoint.id,
+    model: route.model,
+    alias: route.alias,
+    row: route.row,
+    unit: call.jobUnit,
+    purpose,
+    idempotency,
+    startedAtMs,
+  };
+  try {
+    return await ask(ports, caller.number, (account) => account.inquire(inquiry));
+  } catch (error) {
+    ports.log({ event: "admission_failed", call: callId, error: String(error) });
+    return { ok: false, refusal: { kind: "admission_unavailable" } };
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * What a job may come to: the upstream's quote for the call's body, which is free and names the tokens. Asked for by a
+ * tenant it is said in the tenant's own prices; before a submission it is what is held.
+ */
+
+import type { Endpoint } from "../../core/endpoints/endpoint.ts";
+import type { Estimate } from "../../core/meters/estimate.ts";
+import type { Outcome } from "../../core/outcome.ts";
+import { quoteReader, showQuote } from "../../core/video/quote.ts";
+import type { RoutedCall } from "../call.ts";
+import { forward } from "../forward.ts";
+import { callHeaders } from "../http/responses.ts";
+import type { Ports } from "../ports.ts";
+import { refuseCall } from "../refuse-call.ts";
+import { waitingFor } from "./free.ts";
+import { inquire } from "./precheck.ts";
+
+/** The flow of a tenant's own quote. */
+export async function serveQuote(routed: RoutedCall, ports: Ports): Promise<Response> {
+  const { call, callId, route } = routed;
+  const inquired = await inquire(routed, "quote", ports);
+  if (!inquired.ok) return refuseCall(routed, inquired.refusal, ports, inquired.rates);
+  const { rates, prices } = inquired;
+  const quoted = await askQuote(routed, routed.endpoint, ports);
+  if (!quoted.ok) return refuseCall(routed, quoted.refusal, ports, rates);
+  const shown = call.jobUnit && showQuote(quoted.estimate, call.jobUnit, prices, route.row.free);
+  if (!shown) return refuseCall(routed, { kind: "model_not_priced", model: route.model }, ports, rates);
+  return Response.json(shown, { headers: callHeaders(callId, quoted.region, rates) });
+}
+
+export type Quoted = Outcome<{ estimate: Estimate; region: string | null }>;
+
+/** `by`: the row of quotes. A quote that cannot be believed is a failure of the upstream. */
+export async function askQuote(routed: RoutedCall, by: Endpoint, ports: Ports): Promise<Quoted> {
+  let reader = quoteReader();
+  const forwarded = await forward(
+    { ...routed, endpoint: by },
+    {
+      routing: routed.routing,
+      route: { ...routed.route, upstreamPath: by.path },
+      outputCap: undefined,
+      reader: () => {
+        reader = quoteReader();
+        return reader;
+      },
+    },
+    waitingFor(routed.request.signal),
+    ports,
+  );
+  if (forwarded.kind === "refused") return { ok: false, refusal: forwarded.refusal };
+  const estimate = reader.estimate();
+  if (forwarded.kind !== "served" || !estimate) return { ok: false, refusal: { kind: "internal" } };
+  return { ok: true, estimate, region: forwarded.served.servedBy.region };
+}
