@@ -1,6 +1,6 @@
 /**
- * Admission: who calls, may they, and if so a hold. Reads the facts, asks the core, writes the hold; all in the caller's
- * transaction, so what was judged is what is there.
+ * Admission: authenticates the caller, checks permissions, limits, budgets and money, and writes the hold. Runs in the
+ * caller's transaction, so the decision and the rows cannot differ. The decision itself is `decideAdmission` in core.
  */
 import { decideAdmission } from "../../core/account/admission.ts";
 import type { FreeReach } from "../../core/account/free-calls.ts";
@@ -74,7 +74,10 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   return { ok: true, hold: toHold(books, hold, times), rates: ratesOf(levels, nowMs), owned };
 }
 
-/** For what costs nothing. `reach`: how far the call goes, counted; left out: the question is of the key alone. */
+/**
+ * Admission of a free call. `reach` says how far the call goes, and the call is counted accordingly; without it nothing
+ * is counted and only the key is checked.
+ */
 export function permit(
   books: Books,
   digest: KeyDigest,
@@ -85,7 +88,7 @@ export function permit(
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
   const named = findReadable(books, found.caller, refs, nowMs);
-  // What is refused reaches no upstream and is counted all the same: ids are not to be tried without end.
+  // Refused calls count too, so that a client cannot probe ids without limit.
   const tooMany = reach && books.takeFree(found.caller, named.ok ? reach : "local", nowMs);
   if (tooMany) return refused(tooMany);
   if (!named.ok) return named;
@@ -101,12 +104,12 @@ export function permit(
   };
 }
 
-/** What the answer calls an id of a kind. */
+/** The name of each kind in error messages. */
 const KIND_WORDS: Record<OwnedKind, "response" | "video job"> = { response: "response", video_job: "video job" };
 
 type Found = Outcome<{ owned: readonly Owned[] }>;
 
-/** Each id must be this account's; somebody else's and an unknown one are the same here: both are not in the table. */
+/** Every id must belong to this account. Foreign and unknown ids get the same refusal: neither is in the table. */
 function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Found {
   const owned: Owned[] = [];
   for (const ref of refs) {
@@ -117,7 +120,7 @@ function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Foun
   return { ok: true, owned };
 }
 
-/** The same, for a key that asks for what is there: made by a model that it may not call, it may not read it either. */
+/** Like `findOwned`, for reading. The key must also be allowed to call the model that made the id. */
 function findReadable(books: Books, caller: LiveCaller, refs: readonly OwnedRef[], nowMs: number): Found {
   const named = findOwned(books, refs, nowMs);
   if (!named.ok) return named;
@@ -136,7 +139,7 @@ const anotherModel = ({ kind, model }: Owned): Refusal => ({
 
 type Authentication = Outcome<{ caller: LiveCaller }>;
 
-/** The live key, team and account behind a digest. */
+/** Finds the live key, team and account behind a digest, or refuses with the reason. */
 export function authenticate(books: Books, digest: KeyDigest, nowMs: number): Authentication {
   const refuse = (why: "unknown" | "revoked" | "expired" | "blocked"): Authentication => ({
     ok: false,
@@ -161,7 +164,10 @@ export function forbid({ key }: LiveCaller, model: string): Refusal | undefined 
   return undefined;
 }
 
-/** A call whose idempotency key was used before is not held again, and counts against no limit. */
+/**
+ * Refuses a call whose idempotency key was used before, naming the earlier call. It gets no hold and counts against no
+ * limit.
+ */
 export function sentBefore(
   books: Books,
   { key }: LiveCaller,
@@ -175,8 +181,8 @@ export function sentBefore(
 }
 
 /**
- * A repeat holds nothing, so it counts as a call that costs nothing: one whose answer is read back asks the upstream. While
- * the first one runs it is asked about again and again, and counts when that is over.
+ * Counts a repeated call as a free call, because it holds nothing. It reaches the upstream if its answer is read back.
+ * While the first call runs, clients poll it; those polls are not counted, the final one is.
  */
 export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBefore>>>(
   books: Books,
@@ -191,7 +197,10 @@ export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBe
   return refusal ? refused(refusal) : repeat;
 }
 
-/** The same call asked for twice (its answer was lost): the hold it has. An ended one is not held again. */
+/**
+ * The caller sent the same call id again because it lost our answer. Returns the existing hold; throws if that hold has
+ * ended.
+ */
 function admitAgain(
   books: Books,
   caller: LiveCaller,
@@ -211,7 +220,7 @@ function toHold(books: Books, hold: NewHold, times: HoldTimes): Hold {
     amountNanoUsd: hold.amountNanoUsd,
     ...(hold.outputCap !== undefined && { outputCap: hold.outputCap }),
     expiresAtMs: hold.expiresAtMs,
-    // Ended a whole TTL before its hold, no call outlives it.
+    // One TTL shorter than the hold's longest life, so a call always ends before its hold does.
     longestCallMs: times.longestMs - times.ttlMs,
     onDisconnect: books.tenants.account().onDisconnect,
   };

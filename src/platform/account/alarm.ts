@@ -1,18 +1,18 @@
 /**
- * The object's one alarm. Each set costs a written row, so it is moved only when work is due before it, when it is known
- * to be overdue (some never fire), or when nothing is known of it: after a restart.
+ * The object's one alarm. Each `setAlarm` costs a written row, so the alarm is moved only when work is due earlier,
+ * when it is overdue (some alarms never fire), or when its time is unknown after a restart.
  */
 
-/** An alarm that has not fired this long after its time is taken for lost, ms. */
+/** An alarm this late is taken for lost, ms. */
 const OVERDUE_MS = 5_000;
-/** After an alarm the next one fires no sooner, ms: at most about one written row a second, whatever the load. */
+/** Least time between two alarms, ms: at most about one written row a second under any load. */
 const PAUSE_MS = 1_000;
-/** Set before an alarm's work begins: when it is tried again if the work never ends, ms. */
+/** Before the work begins the alarm is set this far ahead, ms, so that work which never ends is retried. */
 const GUARD_MS = 10_000;
 
 export class Alarm {
   readonly #storage: DurableObjectStorage;
-  /** Undefined: not known; null: none is set. */
+  /** Undefined: not known; null: no alarm is set. */
   #atMs: number | null | undefined;
 
   constructor(storage: DurableObjectStorage) {
@@ -26,12 +26,12 @@ export class Alarm {
     if (atMs === null || atMs < nowMs - OVERDUE_MS || dueMs < atMs) this.#set(Math.max(dueMs, nowMs));
   }
 
-  /** At the start of the alarm's work. */
+  /** Call it before the alarm's work. */
   guard(nowMs: number): void {
     this.#set(nowMs + GUARD_MS);
   }
 
-  /** At its end. Where nothing is due none is left, the guard neither: an account at rest wakes nobody. */
+  /** Call it after the alarm's work. If nothing is due, it removes the guard too: an idle account is not woken. */
   finish(dueMs: number | null, nowMs: number): void {
     if (dueMs !== null) {
       this.#set(Math.max(dueMs, nowMs + PAUSE_MS));
@@ -45,7 +45,7 @@ export class Alarm {
 
   #set(atMs: number): void {
     this.#atMs = atMs;
-    // A failure leaves the alarm unknown: the next call sets it again.
+    // After a failure the alarm's time is unknown; the next call sets it again.
     this.#storage.setAlarm(atMs).catch(() => {
       this.#atMs = undefined;
     });

@@ -1,12 +1,10 @@
-/**
- * What no row of an account may be. Each rule is a query that gives the offenders' ids among the rows of one slice.
- */
+/** The audit's rules. Each rule is a query that returns the ids of offending rows within one slice of a table. */
 import type { Sql } from "./schema.ts";
 
-/** Examples named per breach. */
+/** Examples listed per breach. */
 export const EXAMPLES = 5;
 
-/** The breaches that were found, with a few examples each. */
+/** The breaches found, with a few examples of each. */
 export class Findings {
   readonly #byRule = new Map<string, (string | number)[]>();
 
@@ -23,17 +21,17 @@ export class Findings {
 
 interface Rule {
   readonly rule: string;
-  /** `slice` stands for the rows looked at. */
+  /** Builds the query. `slice` is the SQL for the rows to check. */
   readonly offenders: (slice: string) => string;
 }
 
-/** The ledger from its first entry on: sums so far, and whether each entry is in order. */
+/** Walks the ledger from its first entry: running sums, and whether each entry is in order. */
 export class EntryWalk {
   readonly #sql: Sql;
   readonly #findings: Findings;
   #throughId = 0;
   nanoUsd = 0;
-  /** By calls, less what late corrections gave back. */
+  /** Charged by calls, less what late corrections gave back. */
   chargedNanoUsd = 0;
 
   constructor(sql: Sql, findings: Findings) {
@@ -41,7 +39,7 @@ export class EntryWalk {
     this.#findings = findings;
   }
 
-  /** Takes the next `count` entries; true where there are more. */
+  /** Checks the next `count` entries. Returns true if there are more. */
   step(count: number): boolean {
     const from = this.#throughId;
     const through = from + count;
@@ -70,7 +68,7 @@ export class EntryWalk {
     this.chargedNanoUsd -= sums.charges;
     this.#throughId = through;
     const last = this.#sql.exec<{ id: number | null }>("SELECT max(id) AS id FROM entries").one().id ?? 0;
-    // So that what comes after the last one is not passed over.
+    // Stop at the last entry read, so that entries added later are not skipped.
     if (last <= through) this.#throughId = last;
     return last > through;
   }
@@ -89,7 +87,7 @@ const ENTRY_RULES: readonly Rule[] = [
   },
 ];
 
-/** A table whose rows are looked at in the order of a key (text). */
+/** A table whose rows are checked in the order of a text key. */
 export class RowTable {
   readonly #table: string;
   readonly #key: string;
@@ -101,7 +99,7 @@ export class RowTable {
     this.#rules = rules;
   }
 
-  /** The key of the last of the next `count` rows; null: there are fewer. */
+  /** The key of the last of the next `count` rows; null if there are fewer rows. */
   keyAfter(sql: Sql, after: string, count: number): string | null {
     const [row] = sql
       .exec<{ key: string }>(
@@ -113,7 +111,7 @@ export class RowTable {
     return row?.key ?? null;
   }
 
-  /** The rows after one key, through another; null: to the end. */
+  /** Checks the rows after `after` up to and including `through`; null: to the end. */
   check(sql: Sql, after: string, through: string | null, findings: Findings): void {
     const key = `${this.#table}.${this.#key}`;
     const slice = through === null ? `${key} > ?1` : `${key} > ?1 AND ${key} <= ?2`;

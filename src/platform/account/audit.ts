@@ -1,10 +1,11 @@
 /**
- * The audit: recomputes from rows what the ledger, the holds and the mirrors claim, and names each breach. It reads
- * every entry once (in SQL); it is for the operator and for tests, not for the path of a call.
+ * The audit: recomputes from the rows what the ledger, the holds and the state in memory claim, and lists each breach.
+ * It reads every ledger entry once (in SQL). It is for the operator and for tests, never part of a call.
  *
- * It goes in slices, and calls pass between them. That is sound: entries are only added, so a sum over those that stood is
- * carried on to those that came; what is claimed of a single row holds after every transaction, so each may be looked
- * at in its own. The last slice takes what has come meanwhile and compares the sums with what is kept in memory.
+ * It runs in slices, with calls served in between. That is sound for two reasons. Entries are only appended, so a sum
+ * over the entries so far can be continued later. A rule about a single row holds after every transaction, so each row
+ * can be checked in a transaction of its own. The last slice covers what was added meanwhile and compares the sums with
+ * the state in memory.
  */
 
 import type { Audit } from "../../core/account/tenant.ts";
@@ -18,7 +19,7 @@ import type { Subject } from "./tables/limit-scopes.ts";
 import { subjectsOf } from "./tables/limit-scopes.ts";
 import type { OperatorTotals } from "./tables/operator-losses.ts";
 
-/** Times that the operator's book is summed anew where it changed meanwhile; then in one go. */
+/** Attempts to sum the operator's losses in slices if they change meanwhile; after that they are summed in one go. */
 const TRIES = 3;
 
 export async function audit(store: Store): Promise<Audit | undefined> {
@@ -75,7 +76,7 @@ function conclude(
   };
 }
 
-/** A table's rows by key, so many at a time. */
+/** Checks a table's rows by key, a slice at a time. */
 async function inSlices(store: Store, table: RowTable, findings: Findings): Promise<void> {
   for (let after = ""; ; ) {
     const through = store.write(() => {
@@ -89,7 +90,7 @@ async function inSlices(store: Store, table: RowTable, findings: Findings): Prom
   }
 }
 
-/** Undefined where the book is short, or changes all the time: it is summed in one go then. */
+/** Undefined if the table is short or keeps changing; it is then summed in one go. */
 async function operatorTotals(store: Store): Promise<OperatorTotals | undefined> {
   for (let time = 0; time < TRIES; time++) {
     const version = store.write(({ operatorBook }) => operatorBook.version);
@@ -112,7 +113,10 @@ async function operatorTotals(store: Store): Promise<OperatorTotals | undefined>
   return undefined;
 }
 
-/** Sums against what is kept in memory, and the one promise of the ledger: balance less holds stays above the floor. */
+/**
+ * Compares the sums with the state in memory, and checks the ledger's promise: balance less holds stays above the
+ * floor.
+ */
 function moneyProblems(books: Books, entriesNanoUsd: number, heldNanoUsd: number, openHolds: number): string[] {
   const problems: string[] = [];
   const { balanceNanoUsd, floorNanoUsd } = books.money();
@@ -129,13 +133,13 @@ function moneyProblems(books: Books, entriesNanoUsd: number, heldNanoUsd: number
   return problems;
 }
 
-/** What budgets are judged by against the ledger, for the account and for all keys together. */
+/** Compares the budgets' sums with the ledger, for the account and for all keys together. */
 function spendingProblems(books: Books, chargedNanoUsd: number, nowMs: number): string[] {
   const spent = books.spending.spent("account", "total", nowMs);
   return chargedNanoUsd === spent ? [] : [`charges add up to ${chargedNanoUsd}, the account's spending to ${spent}`];
 }
 
-/** The windows and slots in memory against the hold rows. */
+/** Compares the windows and slots in memory with the hold rows. */
 function activityProblems(books: Books, nowMs: number): string[] {
   const fresh = new Map<Subject, { requests: TrailingCount; tokens: TrailingCount; slots: number; held: number }>();
   for (const hold of books.holds.recent(nowMs - MINUTE.spanMs - MINUTE.bucketMs)) {

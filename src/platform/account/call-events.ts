@@ -1,4 +1,4 @@
-/** Usage events as the account object makes them. */
+/** Builds usage events from hold rows. */
 import type { UsageEvent } from "../../core/account/hold.ts";
 import { asId, type CallId } from "../../core/ids.ts";
 import type { Books } from "./state.ts";
@@ -7,10 +7,10 @@ import type { HoldRow } from "./tables/holds.ts";
 /** The id of the second event of a call that ended after its hold had expired. */
 export const lateEventId = (callId: CallId): CallId => asId<CallId>(`${callId}.late`);
 
-/** Clocks step back: no duration is negative. */
+/** Never negative: clocks may step back. */
 export const durationMs = (fromMs: number, toMs: number): number => Math.max(0, toMs - fromMs);
 
-/** The event of a call of which nothing is known but its hold. */
+/** The event of a call of which only the hold is known. */
 export function eventOf(books: Books, hold: HoldRow, endedAtMs: number): UsageEvent {
   return {
     eventId: hold.callId,

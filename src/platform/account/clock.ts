@@ -1,8 +1,8 @@
 /**
- * What a clock that was set back does to an account's rows: times that lie after now are brought to now, once. So nothing
- * that was counted is lost, and nothing waits until the clock has caught up. docs/decisions/0011 says why.
+ * Repairs an account's rows after the clock was set back: times in the future are moved to now, once. No count is lost,
+ * and nothing waits until the clock has caught up. docs/decisions/0011 says why.
  *
- * The ledger is not touched: its entries keep the time that they were made at, and count in that time's budget window.
+ * The ledger is not touched: its entries keep their original time and count in that time's budget window.
  */
 
 import { DAY } from "../../core/account/trailing-count.ts";
@@ -11,16 +11,16 @@ import type { Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
 import { HOLD_KEPT_MS } from "./tables/holds.ts";
 
-/** Call it in a transaction, and read the books anew after it. */
+/** Call it in a transaction and reload the state afterwards. */
 export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void {
-  // Ended ones from after now: found by when they may go.
+  // Ended holds with a future time are found by the time at which they may be deleted.
   sql.exec(
     `UPDATE holds SET admitted_at_ms = min(admitted_at_ms, ?1), ended_at_ms = min(ended_at_ms, ?1), due_ms = ?2
      WHERE open = 0 AND due_ms > ?2`,
     nowMs,
     nowMs + HOLD_KEPT_MS,
   );
-  // None that is open is due later than if it was renewed, or its job begun, just now.
+  // No open hold may be due later than one renewed now, or one whose job began now.
   sql.exec(
     `UPDATE holds SET admitted_at_ms = min(admitted_at_ms, ?1), due_ms = min(due_ms, CASE
        WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.call_id = holds.call_id AND jobs.state = 'running') THEN ?3 ELSE ?2 END)
@@ -41,7 +41,7 @@ export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void 
     slot,
   );
   sql.exec("DELETE FROM requests_by_slot WHERE slot > ?", slot);
-  // Their buckets are brought to now when they are read.
+  // The buckets inside are corrected when they are read.
   sql.exec("UPDATE free_calls SET written_at_ms = ?1 WHERE written_at_ms > ?1", nowMs);
   sql.exec("UPDATE shipments SET sent_at_ms = ?1 WHERE sent_at_ms > ?1", nowMs);
 }

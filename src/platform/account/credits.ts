@@ -1,4 +1,4 @@
-/** Credits by the operator: each reference counts once, and none takes away what open holds need. */
+/** Credits by the operator. Each reference counts once, and a negative credit cannot take what open holds need. */
 import { mayCredit } from "../../core/account/ledger.ts";
 import type { Credit, CreditOutcome } from "../../core/account/tenant.ts";
 import type { Books } from "./state.ts";

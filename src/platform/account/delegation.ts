@@ -1,5 +1,6 @@
 /**
- * What a tenant's own key does to the keys and teams of its account: who acts is judged and acts in one transaction.
+ * What a tenant's own key does to the keys and teams of its account. The check of who acts and the change run in one
+ * transaction.
  */
 import {
   type DelegatedAction,
@@ -37,8 +38,8 @@ export function delegate(
 }
 
 /**
- * The key or team acted on, where the action is on one. Out of the holder's sight is unknown; so is a revoked or deleted
- * one to change.
+ * The key or team that the action is on, if any. It is unknown if the holder may not see it, or if it is to be changed
+ * but is revoked or deleted.
  */
 function targetOf(books: Books, holder: Key, action: DelegatedAction): Key | TeamTarget | undefined | "unknown" {
   if (action.kind === "amend_team" || action.kind === "delete_team") {
@@ -53,7 +54,7 @@ function targetOf(books: Books, holder: Key, action: DelegatedAction): Key | Tea
   return action.kind !== "revoke_key" && key.revokedAtMs !== null ? "unknown" : key;
 }
 
-/** Why one more key or team cannot be made; what is made already is not made again. */
+/** Refuses one more key or team beyond the cap. An id that already exists is not made again, so it passes. */
 export function tooManyFor(
   { keys, tenants }: Pick<Books, "keys" | "tenants">,
   action: DelegatedAction,
@@ -108,7 +109,7 @@ function actOnTeam({ tenants }: Books, action: DelegatedAction, team: Team, nowM
   return { kind: "team", team: tenants.team(team.id) ?? team };
 }
 
-/** `digests`: the secrets that the edge should forget, where the action ends them. */
+/** `digests`: secrets that the edge should drop because the action ends them. */
 function keyOutcome(
   books: Books,
   action: Extract<DelegatedAction, { kind: "create_key" | "amend_key" | "revoke_key" | "rotate_key" }>,

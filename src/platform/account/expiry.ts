@@ -1,6 +1,6 @@
 /**
- * The end of holds that nobody ended. The tenant is charged what the last renewal reported, nothing where none did; the
- * rest of what was held is the most that the operator may have lost.
+ * Expires holds that were never settled or released. The tenant is charged what the last renewal reported, or nothing
+ * without a report. The rest of the hold is an upper bound for the operator's loss.
  */
 import type { ServedBy } from "../../core/account/hold.ts";
 import { splitCharge } from "../../core/account/ledger.ts";
@@ -12,19 +12,19 @@ import type { HoldRow } from "./tables/holds.ts";
 /** Due holds ended in one go. */
 const EXPIRE_AT_ONCE = 500;
 
-/** Called by the alarm and at the start of what reads money, so that a dead alarm blocks nobody. */
+/** Called by the alarm and before money is read, so that a dead alarm cannot block an account. */
 export function expireDue(books: Books, nowMs: number): void {
   if (books.nextExpiryMs === null || nowMs < books.nextExpiryMs) return;
   for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) expire(books, hold, "hold_expired", nowMs, null);
   books.readNextExpiry();
 }
 
-/** Ends an open hold of which nobody knows what became. */
+/** Ends an open hold whose outcome is unknown. */
 export function expire(books: Books, hold: HoldRow, reason: string, nowMs: number, servedBy: ServedBy | null): void {
   const { callId, amountNanoUsd, countedTokens, progress } = hold;
   const reportedNanoUsd = progress ? costOf(progress.reading.usage, hold.prices) : 0;
   const { chargedNanoUsd } = splitCharge(reportedNanoUsd, amountNanoUsd);
-  // What was reported was executed: it has an entry, of zero too.
+  // A report means the call was executed: it gets a ledger entry even if it came to zero.
   const entryId = progress ? books.charge(hold, chargedNanoUsd, nowMs) : null;
   const lossNanoUsd = amountNanoUsd - chargedNanoUsd;
   books.end(hold, { state: "expired", chargedNanoUsd, countedTokens, endedAtMs: nowMs, entryId });

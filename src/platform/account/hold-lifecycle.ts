@@ -1,7 +1,8 @@
 /**
- * The ends of a hold that the pipeline says, and its renewal. Each end writes the hold's row, what it means for ledger or
- * operator, and one usage event; all in the caller's transaction. The first end counts; every later word gets what was
- * recorded. What nobody ends, ends in expiry.ts; an end that comes after that goes to late-ends.ts.
+ * Settlement, release and renewal of a hold, as reported by the pipeline. Each end writes the hold's row, the ledger
+ * entry or the operator's loss, and one usage event, all in the caller's transaction. The first end counts; later ones
+ * get what was recorded. Holds that are never ended expire in expiry.ts; ends that come after expiry go to
+ * late-ends.ts.
  */
 import type { HoldEnd, Progress, Release, Settlement } from "../../core/account/hold.ts";
 import { splitCharge } from "../../core/account/ledger.ts";
@@ -17,8 +18,8 @@ import type { HoldRow, HoldState, HoldTimes } from "./tables/holds.ts";
 export const UNKNOWN: HoldEnd = { state: "unknown", chargedNanoUsd: 0 };
 
 /**
- * Charges min(actual, held). A hold whose time is over but that nothing has expired yet is still open: its money is
- * still set aside, so it is charged.
+ * Charges min(actual, held). A hold past its time that has not been expired yet is still open: its money is still set
+ * aside, so it is charged.
  */
 export function settle(books: Books, settlement: Settlement, nowMs: number): HoldEnd {
   const hold = books.holds.find(settlement.callId);
@@ -36,7 +37,8 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
     endedAtMs: nowMs,
     entryId,
   });
-  // Own count and suspiciously low figures may be too low for the bound of the next turn: this turn's bound stands then.
+  // An own count or a suspiciously low figure may be too low as the bound of the next turn. Keep this turn's bound
+  // then.
   const { source, lowInput } = settlement.reading;
   if (source === "exact" && !lowInput) books.ownedIds.settled(hold.callId, countedTokens(usage));
   books.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
@@ -63,7 +65,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   return { state: "settled", chargedNanoUsd };
 }
 
-/** No charge and no entry; the request stays counted, its tokens do not. */
+/** No charge and no entry. The request stays counted, its tokens do not. */
 export function release(books: Books, released: Release, nowMs: number): HoldEnd {
   const hold = books.holds.find(released.callId);
   if (!hold) return UNKNOWN;
@@ -88,7 +90,8 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
 }
 
 /**
- * Lets an open hold live on, up to its longest time, and notes what its call came to so far; false where it has ended.
+ * Extends an open hold, at most to its longest life, and stores the usage reported so far. Returns false if the hold
+ * has ended.
  */
 export function renew(
   books: Books,
@@ -104,7 +107,7 @@ export function renew(
   return true;
 }
 
-/** The held amount is the most that one try can have cost. */
+/** One try can cost at most the held amount. */
 const lossOf = (hold: HoldRow, { lostTries }: Pick<Release, "lostTries">): number =>
   Math.min(lostTries * hold.amountNanoUsd, MAX_NANO_USD);
 

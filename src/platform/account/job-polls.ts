@@ -1,9 +1,9 @@
 /**
- * Polls of jobs at the upstream, by the alarm and by tenants alike: one at a time for a job, and its answer is everybody's
- * for two seconds. What a poll comes to is on the books before anybody is told.
+ * Polls jobs at the upstream, for the alarm and for tenants alike. There is one poll at a time per job, and its answer
+ * is shared for two seconds. The outcome is written before it is returned.
  *
- * Nothing is held over a poll: the transaction that takes its answer up reads the job anew, so a poll that is cut off by
- * a restart, or answered twice, changes nothing.
+ * No state is kept across a poll: the transaction that applies the answer reads the job again. So a poll that a restart
+ * cuts off, or that is answered twice, changes nothing.
  */
 
 import { refused } from "../../core/outcome.ts";
@@ -21,13 +21,13 @@ import { log } from "../log.ts";
 import { type Concluded, concludeJob, NO_SUCH_JOB } from "./job-rules.ts";
 import type { Store } from "./store.ts";
 
-/** Asks an upstream for a job of its own. Never rejects. */
+/** Asks an upstream about one of its jobs. Never rejects. */
 export type AskUpstream = (job: Job) => Promise<JobAnswer>;
 
 /** Jobs polled by one alarm, and how many of them at once. */
 const POLLED_PER_ALARM = 12;
 const POLLED_AT_ONCE = 4;
-/** Shared answers kept; beyond it those that are too old to share are dropped. */
+/** Shared answers kept. Beyond it, answers too old to share are dropped. */
 const SWEEP_AT = 1_000;
 
 const NO_NEWS: Refusal = { kind: "no_healthy_upstream", retryAfterMs: POLL_SHARED_MS };
@@ -48,19 +48,19 @@ export class JobPolls {
     this.#ask = ask;
   }
 
-  /** Whether a job can be told of without asking the upstream. */
+  /** Whether a job can be shown without asking the upstream. */
   knows(id: string, nowMs: number): boolean {
     const shared = this.#shared.get(id);
     return shared !== undefined && (shared.pending || isFresh(shared, nowMs));
   }
 
-  /** The job as it is now, or was at most two seconds ago. */
+  /** The job as it is now, or as it was at most two seconds ago. */
   view(job: Job): Promise<JobView> {
     const nowMs = Date.now();
     const shared = this.#shared.get(job.id);
     if (shared && this.knows(job.id, nowMs)) return shared.view;
     if (this.#shared.size >= SWEEP_AT) this.#sweep(nowMs);
-    // So that the alarm does not ask for what is being asked for.
+    // Moves the job's next poll, so that the alarm does not ask a second time.
     this.#store.write((books) => books.jobs.pollNext(job.id, nextPollMs(job.submittedAtMs, nowMs)));
     const mine: Shared = { sinceMs: nowMs, view: this.#poll(job), pending: true };
     this.#shared.set(job.id, mine);
@@ -71,14 +71,14 @@ export class JobPolls {
     return mine.view;
   }
 
-  /** The same for a tenant, who does not wait as long as a poll may take; what it comes to is taken up all the same. */
+  /** `view` for a tenant, who waits less long than a poll may take. The poll's outcome is written all the same. */
   viewSoon(job: Job): Promise<JobView> {
     const late = Promise.withResolvers<JobView>();
     const timer = setTimeout(() => late.resolve(refused(NO_NEWS)), VIEW_PATIENCE_MS);
     return Promise.race([this.view(job), late.promise]).finally(() => clearTimeout(timer));
   }
 
-  /** The alarm's part: the jobs that are due. */
+  /** Polls the jobs that are due. Called by the alarm. */
   async pollDue(): Promise<void> {
     const due = [...(this.#store.write(({ jobs }, nowMs) => jobs.due(nowMs, POLLED_PER_ALARM)) ?? [])];
     const inTurn = async () => {
@@ -102,20 +102,20 @@ export class JobPolls {
   }
 }
 
-/** One from after now was polled before the clock stepped back. */
+/** A poll dated in the future was made before the clock stepped back, so it is not fresh. */
 const isFresh = ({ sinceMs }: Pick<Shared, "sinceMs">, nowMs: number): boolean =>
   sinceMs <= nowMs && nowMs - sinceMs < POLL_SHARED_MS;
 
 function viewOf(job: Job, answer: JobAnswer): JobView {
   if (answer.kind === "unknown" && job.state !== "running") return refused(NO_SUCH_JOB);
-  // A poll that came to nothing says nothing of the job: ask again.
+  // A failed poll tells nothing about the job; ask again.
   if (answer.kind !== "news") return refused(NO_NEWS);
   const { tokens, chargedNanoUsd, unit } = job;
   const charged = job.state === "completed" && tokens !== null ? { tokens, chargedNanoUsd, unit } : null;
   return { ok: true, document: showJob(answer.news, job.id, charged), region: answer.region };
 }
 
-/** What the operator may have to look into. */
+/** Logs outcomes that the operator may have to look into. */
 function report({ job, did, reason }: Concluded): void {
   if (did !== "expired" && did !== "charged_own_count") return;
   log({

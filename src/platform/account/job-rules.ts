@@ -1,7 +1,7 @@
 /**
- * What happens to a job in the account's books: it begins with the acknowledgement of its submission, and ends by the
- * first answer of a poll that says so. All in the caller's transaction; said twice, the first word counts. The rules of
- * when and how are core/video/jobs.ts.
+ * What happens to a job in the account's rows. A job begins when its submission is acknowledged and ends with the first
+ * poll that reports an end; later reports change nothing. All runs in the caller's transaction. When and how a job ends
+ * is decided in core/video/jobs.ts.
  */
 
 import type { FreeReach } from "../../core/account/free-calls.ts";
@@ -23,7 +23,7 @@ import { expire } from "./expiry.ts";
 import { release, settle } from "./hold-lifecycle.ts";
 import type { Books } from "./state.ts";
 
-/** The status that the tenant's submission got: what its one usage event says. */
+/** The status of the tenant's submission, recorded in its one usage event. */
 const ACCEPTED = 202;
 
 /** The hold of the call lives on with the job, until some time after the job's deadline. */
@@ -33,7 +33,7 @@ export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: numbe
   const known = books.jobs.find(job.id);
   if (known?.callId === job.callId) return;
   if (known) {
-    // The service made one job of two submissions: the first one's hold pays for it.
+    // The service merged two submissions into one job; the first submission's hold pays for it.
     release(books, released(job, "job_known", nowMs - hold.startedAtMs), nowMs);
     return;
   }
@@ -43,7 +43,10 @@ export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: numbe
   if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
 }
 
-/** The account's own job that a key asks for, counted as far as that reaches. Somebody else's id and an unknown one are the same here: not in the table. */
+/**
+ * Finds the account's own job for a key, and counts the request as far as it reaches. Foreign and unknown ids get the
+ * same refusal: neither is in the table.
+ */
 export function findJob(
   books: Books,
   digest: KeyDigest,
@@ -62,15 +65,15 @@ export function findJob(
 
 export const NO_SUCH_JOB: Refusal = { kind: "id_not_found", what: "video job" };
 
-/** What was done about a job after a poll, as the operator's log is told it. */
+/** What was done about a job after a poll, for the operator's log. */
 export interface Concluded {
-  /** As it stands now. */
+  /** The job after the change. */
   readonly job: Job;
   readonly did: "nothing" | "charged" | "charged_own_count" | "released" | "expired";
   readonly reason: string | null;
 }
 
-/** Takes up what a poll came to; undefined where the job is no longer on the books. */
+/** Applies the outcome of a poll. Undefined if the job's row is gone. */
 export function concludeJob(books: Books, id: string, answer: JobAnswer, nowMs: number): Concluded | undefined {
   const job = books.jobs.find(id);
   if (!job) return undefined;

@@ -1,4 +1,7 @@
-/** Where a key stands, for its holder: read in one transaction. Counts as a call that costs nothing and reaches no upstream. */
+/**
+ * Limits, budgets and money of a key, shown to its holder; read in one transaction. Counts as a free call that stays
+ * local.
+ */
 
 import type { LevelStanding, StandingAnswer } from "../../core/account/key-status.ts";
 import type { Account } from "../../core/account/tenant.ts";

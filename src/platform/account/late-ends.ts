@@ -1,6 +1,6 @@
 /**
- * An end that comes after its hold has expired: it corrects, once, what the expiry charged and lost. It leaves a second
- * entry and a second event, with the differences to the first ones. Later words get what was recorded.
+ * Late ends: a settlement or release that comes after its hold has expired. It corrects the expiry's charge and loss,
+ * once, with a second entry and a second event that carry the differences. Further ends get what was recorded.
  */
 import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/account/hold.ts";
 import { lateCharge } from "../../core/account/ledger.ts";
@@ -12,8 +12,8 @@ import type { Books } from "./state.ts";
 import type { HoldRow } from "./tables/holds.ts";
 
 /**
- * Brings the charge to min(actual, held): upwards by at most what balance and budgets leave now, downwards by giving the
- * difference back. What the tenant does not pay of it stays the operator's loss.
+ * Brings the charge to min(actual, held). A higher charge is limited to what balance and budgets leave now; a lower one
+ * gives the difference back. What the tenant does not pay stays the operator's loss.
  */
 export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, nowMs: number): HoldEnd {
   if (hold.corrected) return recorded(hold.chargedNanoUsd);
@@ -22,7 +22,7 @@ export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, 
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   const late = lateCharge(actualNanoUsd, hold, books.roomFor(hold, nowMs));
   const differenceNanoUsd = late.chargedNanoUsd - hold.chargedNanoUsd;
-  // What is given back leaves the budget window that it was charged in, and makes no room in another.
+  // What is given back frees the budget window in which it was charged, not today's.
   const entryId = books.charge(hold, differenceNanoUsd, nowMs, differenceNanoUsd < 0 ? hold.endedAtMs : null);
   books.holds.correct(callId, late.chargedNanoUsd, entryId);
   const triesNanoUsd = settlement.lostTries * hold.amountNanoUsd;
@@ -53,7 +53,9 @@ export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, 
   return recorded(late.chargedNanoUsd);
 }
 
-/** Leaves what was charged. Where nothing was executed besides, nothing was lost. */
+/**
+ * Keeps what was charged. Without lost tries nothing more was executed, so the loss recorded at expiry becomes zero.
+ */
 export function releaseLate(books: Books, hold: HoldRow, released: Release, nowMs: number): HoldEnd {
   if (hold.corrected || released.lostTries > 0) return recorded(hold.chargedNanoUsd);
   books.holds.correct(hold.callId, hold.chargedNanoUsd, null);
@@ -78,7 +80,7 @@ const lateEventOf = (books: Books, hold: HoldRow, nowMs: number): UsageEvent => 
   late: true,
 });
 
-/** What the events of the expiry said. */
+/** The loss recorded by the expiry's event. */
 const lostAtExpiry = (hold: HoldRow): number => hold.amountNanoUsd - hold.chargedNanoUsd;
 const latencyAtExpiry = (hold: HoldRow): number => durationMs(hold.startedAtMs, hold.endedAtMs ?? hold.startedAtMs);
 

@@ -1,29 +1,29 @@
 /**
- * The account object: one Durable Object per account, and the only truth about its money, limits, keys and teams.
+ * The account object: one Durable Object per account, the only authority on its money, limits, keys and teams. The
+ * files of this folder change its rows; tables/ has a class for each table.
  *
- * Algorithm. Every call of a tenant asks here before it is forwarded. `admit` runs in one synchronous SQLite transaction:
- * the key is found by digest and must be live; requests, tokens, slots and budgets of key, team and account must have
- * room; the dearest the call can come to must be covered by the balance less what is held. Then one row, the hold, sets
- * all of that aside. The hold ends once: `settle` charges min(actual, held) as one ledger entry, `release` charges
- * nothing, and a hold that nobody ends expires by alarm or, should the alarm be dead, at the next admission: charged is
- * what its last renewal reported. An end that comes after that corrects it, once. Every end leaves one usage event in
- * the outbox, from where the alarm ships it.
+ * Algorithm. Every call of a tenant is admitted here before it is forwarded. `admit` runs in one synchronous SQLite
+ * transaction. It finds the key by digest and checks that it is live. Requests, tokens, slots and budgets of key, team
+ * and account must have room, and the balance less open holds must cover the most that the call can cost. One row, the
+ * hold, then sets all of that aside. The hold ends once. `settle` charges min(actual, held) as one ledger entry;
+ * `release` charges nothing. A hold that is never ended expires, by alarm or at the next admission if the alarm is
+ * dead, and is charged what its last renewal reported. A late end corrects that once. Every end writes one usage event
+ * to the outbox, and the alarm ships it.
  *
- * Promises. Sum of entries = balance. Balance less open holds never goes below the floor. No limit or budget is exceeded
- * at any level. A hold is durable before it is answered (the output gate waits for the disk). Each call has one end, and a
- * repeated word on it gets what was recorded. An event is kept until D1 has it. Few rows are written: two for an
- * admission, four for a settlement, whatever limits are set: windows are mirrors of the hold rows, budgets sums of the
- * ledger, both rolled up now and then.
+ * Promises. The sum of the entries is the balance. Balance less open holds never goes below the floor. No limit or
+ * budget is exceeded at any level. A hold is durable before it is answered (the output gate waits for the disk). Each
+ * call has one end; a repeated end gets what was recorded. An event is kept until D1 has it. Few rows are written: two
+ * for an admission and four for a settlement, whatever limits are set, because windows mirror the hold rows and budgets
+ * are sums of the ledger, both rolled up now and then.
  *
- * Structure. This file is the edge: it takes the time, opens the transaction, arms the alarm. Decisions are pure
- * functions in core (admission, limits, spending, ledger); rows are in account/. If a transaction fails, its mirrors are
- * thrown away and read anew.
+ * Structure. This file takes the time, opens the transaction and arms the alarm. Decisions are pure functions in core
+ * (admission, limits, spending, ledger). If a transaction fails, the state in memory is dropped and loaded again.
  *
- * Jobs are the one thing for which it calls out other than to the queue: what an upstream makes for minutes must be settled
- * though no client comes back, so the alarm asks for it (account/job-polls.ts). No transaction is open meanwhile, and the
- * one that takes the answer up reads everything anew.
+ * Jobs are the only reason to call out other than the queue: a job that runs for minutes must be settled even if no
+ * client comes back, so the alarm polls it (job-polls.ts). No transaction is open during a poll, and the one that
+ * applies its answer reads everything again.
  *
- * It must not know: HTTP, models' routes, prompts. What an upstream is, it leaves to upstream/job-poll.ts.
+ * It must not know HTTP, the models' routes or prompts. Upstreams are known to upstream/job-poll.ts only.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { AccountService } from "../../core/account/account-service.ts";
@@ -296,7 +296,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   // The outbox and the alarm
 
-  /** The consumer's word that these events stand in D1. */
+  /** The consumer confirms that D1 has these events. */
   async shipped(eventIds: readonly CallId[]): Promise<void> {
     this.#store.write(({ outbox }) => outbox.confirm(eventIds));
   }

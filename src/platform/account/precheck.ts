@@ -1,6 +1,7 @@
 /**
- * Questions that hold nothing: may this key call this model, at which prices? A quote counts as a request like any
- * other, so it leaves the row that windows are made of; it costs nothing, takes no slot and makes no usage event.
+ * Questions that hold nothing: may this key call this model, and at which prices? A quote counts as a request like any
+ * other, so it writes the hold row that the windows are made of, but it costs nothing, takes no slot and makes no usage
+ * event.
  */
 
 import { limitRefusal, ratesOf } from "../../core/account/limits.ts";
@@ -13,8 +14,9 @@ import { expireDue } from "./expiry.ts";
 import type { Books } from "./state.ts";
 
 /**
- * Whatever a key's `free_rpm_limit`, the quotes of so many submissions have room: what they quote is paid for, or the count
- * stands, so that a tenant without credit does not have quotes without end.
+ * Least number of free calls allowed per purpose, whatever the key's `free_rpm_limit`. The quotes inside submissions
+ * always have room: an accepted submission is paid for and gives its count back. A refused one stays counted, so a
+ * tenant without credit cannot ask for quotes without end.
  */
 const LEAST = { prices: 0, quote: 0, submission: SUBMISSIONS.allowed };
 
@@ -34,9 +36,9 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   const runs = earlier?.earlier?.state === "running";
   if (earlier && !runs) return refuseRepeat(books, caller, earlier, nowMs);
   const levels = books.levels(caller, nowMs);
-  // A repeat of what runs waits for it: admission says how that ends.
+  // The repeat of a running call waits for it; admission reports how it ended.
   if (purpose !== "prices" && !runs) {
-    // A quote takes no slot, so it needs none.
+    // A quote takes no slot, so full slots do not refuse it.
     const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
     const refusal =
       limitRefusal(judged, 0, nowMs) ??

@@ -1,11 +1,12 @@
 /**
- * The account object's tables and how they came to be.
+ * The account object's tables and their migrations.
  *
- * Each migration runs once, in order; how many have run stands in the object's key-value storage, since SQLite in an
- * object refuses `PRAGMA user_version`. A released migration is never edited: add one. docs/storage.md describes the rows.
+ * Each migration runs once, in order. The number of migrations run is kept in the object's key-value storage, since
+ * SQLite in an object refuses `PRAGMA user_version`. Never edit a released migration: add one. docs/storage.md
+ * describes the rows.
  */
 
-/** What a submodule needs of the object's storage. */
+/** SQLite of the object: all that a table's class needs of the storage. */
 export type Sql = SqlStorage;
 
 const MIGRATIONS: readonly string[] = [
@@ -236,7 +237,7 @@ const SCHEMA = "schema";
 /** False for an object that was never opened: nothing was ever written there. */
 export const isOpened = (storage: DurableObjectStorage): boolean => storage.kv.get(SCHEMA) !== undefined;
 
-/** Runs what has not run yet. Call it in a transaction. */
+/** Runs the migrations that have not run yet. Call it in a transaction. */
 export function migrate(storage: DurableObjectStorage): void {
   const done = storage.kv.get<number>(SCHEMA) ?? 0;
   if (done >= MIGRATIONS.length) return;

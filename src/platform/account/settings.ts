@@ -1,12 +1,12 @@
-/** What the operator sets for all account objects, from the Worker's variables. */
+/** The operator's settings for all account objects, from the Worker's variables. */
 import type { HoldTimes } from "./tables/holds.ts";
 
-/** How long what is begun now may live. */
+/** How long new holds and jobs may live. */
 export interface Lives extends HoldTimes {
   readonly jobMs: number;
 }
 
-/** What an account may have of what takes no money: live keys, and live teams. */
+/** The most live keys and teams of an account; neither costs money. */
 export interface Caps {
   readonly keys: number;
   readonly teams: number;
@@ -17,7 +17,9 @@ const DEFAULT_LONGEST_HOLD_MS = 3_600_000;
 const DEFAULT_JOB_LIFE_MS = 7_200_000;
 const DEFAULT_MOST = 10_000;
 
-/** A hold can be renewed at least once, so that a call that is ended one TTL before its longest time has one. */
+/**
+ * At least one TTL longer than the TTL: a call ends one TTL before its longest life, and must be renewed at least once.
+ */
 export function livesOf(env: Pick<Env, "HOLD_TTL_MS" | "LONGEST_HOLD_MS" | "JOB_DEADLINE_MS">): Lives {
   const ttlMs = Number(env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
   const longestMs = Math.max(Number(env.LONGEST_HOLD_MS) || DEFAULT_LONGEST_HOLD_MS, 2 * ttlMs);

@@ -1,9 +1,9 @@
 /**
- * Everything one account object keeps: the tables' owners and their mirrors in memory, loaded together.
+ * The state of one account object: the classes of its tables with their mirrors in memory, loaded together.
  *
- * SQL is the truth. Mirrors change in the same transaction as the rows; where one fails, the whole of this object is
- * dropped and loaded anew, so the two never part. Loading reads the open holds, the last minute's and a bounded tail of
- * what the roll-ups lack; never all keys, holds or entries.
+ * SQL is the truth. Mirrors change in the same transaction as the rows; if one fails, the whole state is dropped and
+ * loaded again, so the two cannot differ. Loading reads the open holds, the holds of the last minute and a bounded
+ * number of rows that are not in the roll-ups yet, never all keys, holds or entries.
  */
 
 import { type BudgetUse, budgetRoom, budgetWindow } from "../../core/account/budgets.ts";
@@ -34,10 +34,10 @@ import { Tenants } from "./tables/tenants.ts";
 
 /** Pruning waits until this much can go at once, ms. */
 const PRUNE_EVERY_MS = 600_000;
-/** Clocks of two machines may differ by this much. */
+/** Clocks of two machines may differ by this much, ms. */
 const CLOCK_SLACK_MS = 60_000;
 
-/** A live caller, as authentication found it. */
+/** A caller whose key, team and account are live. */
 export interface LiveCaller {
   readonly key: Key;
   readonly team: Team | null;
@@ -60,9 +60,9 @@ export class Books {
   readonly freeCalls: FreeCalls;
   #heldNanoUsd = 0;
   #openHolds = 0;
-  /** When the newest hold of those read at load was admitted. */
+  /** When the newest of the holds read at load was admitted. */
   readonly latestAdmissionMs: number;
-  /** No open hold is due before this. */
+  /** No open hold is due before this time; null: none is open. */
   #nextExpiryMs: number | null;
   #nextPruneMs: number | null;
 
@@ -111,7 +111,7 @@ export class Books {
     };
   }
 
-  /** Each level's limits and what counts against them, narrowest first. */
+  /** The limits of key, team and account with their use, narrowest first. */
   levels(caller: LiveCaller, nowMs: number): readonly LevelUse[] {
     return this.#limited(caller).map(({ level, subject, limits }) => {
       const { requests, tokens, slots } = this.activities.of(subject);
@@ -120,7 +120,7 @@ export class Books {
     });
   }
 
-  /** The levels that limit calls which cost nothing, narrowest first. `least`: none allows fewer. */
+  /** The levels that limit free calls, narrowest first. Each allows at least `least`. */
   freeLevels(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): readonly FreeLevel[] {
     return this.#limited(caller).flatMap(({ level, subject, limits }) => {
       const allowed = freeAllowance(level, limits.free_rpm_limit, reach);
@@ -131,12 +131,12 @@ export class Books {
     });
   }
 
-  /** Counts a call that costs nothing, or says why it is one too many. */
+  /** Counts a free call, or refuses it. */
   takeFree(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): Refusal | undefined {
     return this.freeCalls.take(this.freeLevels(caller, reach, nowMs, least), reach, nowMs);
   }
 
-  /** What was counted as costing nothing is paid for after all. */
+  /** Takes back the count of a free call that turned out to be paid for. */
   giveFreeBack(caller: LiveCaller, reach: FreeReach, nowMs: number): void {
     this.freeCalls.giveBack(this.freeLevels(caller, reach, nowMs), reach, nowMs);
   }
@@ -162,7 +162,7 @@ export class Books {
     this.#nextExpiryMs = Math.min(this.#nextExpiryMs ?? hold.expiresAtMs, hold.expiresAtMs);
   }
 
-  /** Ends an open hold: its row, its slot, its money, its tokens. */
+  /** Ends an open hold: updates its row and frees its slot, money and tokens. */
   end(hold: HoldRow, ending: Ending): void {
     this.holds.end(hold.callId, ending);
     this.activities.ended(hold, ending.countedTokens);
@@ -175,14 +175,14 @@ export class Books {
     this.holds.renew(callId, expiresAtMs, progress);
   }
 
-  /** Enters a charge (negative: gives back) for a hold; gives the entry's id. `countsAtMs`: see `Charge`. */
+  /** Enters a charge for a hold (negative: gives back) and returns the entry's id. `countsAtMs`: see `Charge`. */
   charge(hold: HoldRow, chargedNanoUsd: number, atMs: number, countsAtMs: number | null = null): number {
     const entryId = this.ledger.charge({ ...hold, chargedNanoUsd, atMs, countsAtMs });
     this.spending.charged(hold, chargedNanoUsd, countsAtMs ?? atMs, entryId);
     return entryId;
   }
 
-  /** Books what a call came to beyond its hold, and tells the operator where that is too much. */
+  /** Records what a call cost beyond its hold, and logs it if the day's overruns are too high. */
   overrun(callId: CallId, overrunNanoUsd: number, nowMs: number): void {
     if (overrunNanoUsd === 0) return;
     this.operatorBook.overrun(callId, overrunNanoUsd, nowMs);
@@ -190,7 +190,7 @@ export class Books {
     this.overrunWatch.overrun(this.tenants.account().id, overrunNanoUsd, chargedTodayNanoUsd, nowMs);
   }
 
-  /** What balance and every budget of a hold's levels leave now. */
+  /** What the balance and every budget of the hold's levels leave now. */
   roomFor(hold: HoldRow, nowMs: number): number {
     const key = this.keys.key(hold.keyId);
     const team = hold.teamId === null ? null : (this.tenants.team(hold.teamId) ?? null);
@@ -198,12 +198,12 @@ export class Books {
     return Math.min(moneyRoom(this.money()), budgetRoom(budgets));
   }
 
-  /** After due holds were ended. */
+  /** Call it after due holds were ended. */
   readNextExpiry(): void {
     this.#nextExpiryMs = this.holds.nextExpiryMs();
   }
 
-  /** Deletes rows that nothing needs any more, at most `limit` of each sort. */
+  /** Deletes rows that are no longer needed, at most `limit` per table. */
   prune(nowMs: number, limit: number): void {
     if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
     this.ownedIds.prune(nowMs, limit);
@@ -213,17 +213,17 @@ export class Books {
     this.holds.prune(nowMs, limit);
     this.dayRequests.prune(nowMs, limit);
     const nextMs = this.#oldestGoesMs();
-    // What is over already was left by the limit.
+    // Rows that are due already were left because of the limit, so the next pruning is due now.
     this.#nextPruneMs = nextMs === null || nextMs <= nowMs ? nextMs : nextMs + PRUNE_EVERY_MS;
   }
 
-  /** When the first row of any table may go; null: none is left that goes. */
+  /** When the first row of any table may be deleted; null: there is none. */
   #oldestGoesMs(): number | null {
     const tables = [this.holds, this.dayRequests, this.ownedIds, this.jobs, this.idempotency, this.freeCalls];
     return earliest(tables.map((table) => table.nextPruneMs()));
   }
 
-  /** When the alarm has something to do; null: never, as things stand. */
+  /** When the alarm has work to do; null: never, as things are. */
   nextDueMs(): number | null {
     return earliest([this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs, this.jobs.nextDueMs()]);
   }

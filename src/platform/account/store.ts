@@ -1,11 +1,11 @@
 /**
- * One account's storage: the transaction around every change, the books in memory, the alarm behind them.
+ * One account's storage: a transaction around every change, the state in memory, and the alarm.
  *
- * A change sees books that equal the rows. Should it throw, the transaction is undone and the books are dropped, to be
- * read again by the next change. After it, the alarm is set for what has become due.
+ * A change sees a state that equals the rows. If it throws, the transaction is undone and the state is dropped; the
+ * next change loads it again. After a change the alarm is set for the next due work.
  *
- * Its time never runs backwards under the books: a small step back of the clock is waited out, a large one makes the rows
- * and the books anew (clock.ts).
+ * Time never runs backwards for the state. A small step back of the clock is waited out; after a large one the rows are
+ * repaired and the state is loaded again (clock.ts).
  */
 
 import type { AccountFields } from "../../core/account/tenant.ts";
@@ -17,7 +17,7 @@ import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
 import { Books } from "./state.ts";
 
-/** A step back of the clock up to this is waited out, ms: clocks of machines differ, and are corrected, by less. */
+/** A step back of the clock up to this is waited out, ms: machines differ, and are corrected, by less. */
 const STEP_MS = 5_000;
 
 export class Store {
@@ -25,7 +25,7 @@ export class Store {
   readonly #storage: DurableObjectStorage;
   readonly #lives: Lives;
   #books: Books | undefined;
-  /** The latest time that the books know of. */
+  /** The latest time that the state has seen, ms. */
   #latestMs = 0;
 
   constructor(storage: DurableObjectStorage, lives: Lives) {
@@ -47,7 +47,7 @@ export class Store {
     });
   }
 
-  /** One transaction over the books. Undefined where this account was never opened: nothing is written then. */
+  /** Runs `change` in one transaction. Undefined if this account was never opened: nothing is written then. */
   write<T>(change: (books: Books, nowMs: number) => T): T | undefined {
     const clockMs = Date.now();
     try {

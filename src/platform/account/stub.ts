@@ -1,11 +1,11 @@
-/** From an account's number to its object. The number comes from an authenticated key, or from the operator's books. */
+/** From an account's number to its object. The number comes from an authenticated key or from the operator's books. */
 
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 
-/** A fresh stub each time: one that threw is broken for good. */
+/** A new stub each time, because a stub that threw is broken for good. */
 export function accountObject(env: Pick<Env, "ACCOUNTS">, number: AccountNumber): AccountPort & AccountService {
-  // What crosses the RPC are values; the object implements both interfaces.
+  // Only plain values cross the RPC, and the object implements both interfaces.
   return env.ACCOUNTS.getByName(String(number)) as unknown as AccountPort & AccountService;
 }

@@ -1,10 +1,10 @@
 /**
- * A settlement of a call whose hold is no longer known: pruned a day after its end, or lost when the object was restored
- * from an older copy. It charges nothing. Where an entry or a loss of that call stands, that is the answer; else what it
- * cost is the operator's loss, once.
+ * A settlement of a call whose hold is unknown: pruned a day after its end, or lost when the object was restored from
+ * an older copy. Nothing is charged. If the call has an entry or a loss already, that is the answer; otherwise its cost
+ * becomes the operator's loss, once.
  *
- * Entries have no index by call (it would cost a row per call for what hardly ever happens), so the ledger is read in
- * slices, and other calls pass between them. No entry of the call can come meanwhile: only a hold makes one.
+ * Entries have no index by call (it would cost a row per call for a very rare case), so the ledger is read in slices,
+ * with other calls served in between. No entry of this call can be added meanwhile: only a hold makes one.
  */
 import type { HoldEnd, Settlement } from "../../core/account/hold.ts";
 import { formatUsd, MAX_NANO_USD } from "../../core/pricing/money.ts";
