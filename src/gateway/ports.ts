@@ -26,8 +26,10 @@ export interface Ports {
   readonly directory: Directory;
   readonly secrets: Secrets;
   readonly upstreams: Upstreams;
-  /** Of this isolate: what large bodies it holds. */
+  /** Of this isolate: the large bodies that it holds. */
   readonly bodies: BodyRoom;
+  /** The same of bodies that are neither small nor large. */
+  readonly mediumBodies: BodyRoom;
   /** Of this isolate: what large answers it holds whole. */
   readonly answers: BodyRoom;
   /** The account object with this number; the number comes from an authenticated key only. */

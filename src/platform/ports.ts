@@ -14,6 +14,7 @@ import { upstreamsWith } from "./upstream/client.ts";
 const edge: EdgeState = newEdgeState();
 const health = new Health();
 const bodies = new BodyRoom();
+const mediumBodies = BodyRoom.forMedium();
 const answers = new BodyRoom(ANSWER_ROOM_BYTES);
 
 /** The pipeline's ports, and what only this side of them has. */
@@ -45,6 +46,7 @@ export function openPorts(
     secrets,
     upstreams: upstreamsWith(secrets, health),
     bodies,
+    mediumBodies,
     answers,
     account: (number): AccountPort => account(number),
     now,

@@ -122,6 +122,7 @@ export interface FakeOptions {
   readonly begin?: (job: NewJob) => Promise<void>;
   readonly job?: JobView;
   readonly bodies?: BodyRoom;
+  readonly mediumBodies?: BodyRoom;
   readonly answers?: BodyRoom;
   readonly permit?: () => Promise<Permission>;
 }
@@ -176,6 +177,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       scrub: (message) => message.replaceAll("u.test", "[removed]"),
     },
     bodies: options.bodies ?? new BodyRoom(),
+    mediumBodies: options.mediumBodies ?? BodyRoom.forMedium(),
     answers: options.answers ?? new BodyRoom(ANSWER_ROOM_BYTES),
     account: () => ({
       admit: async (request) => {

@@ -7,12 +7,17 @@
  * accounts that send 20 MB drop by drop would block all large bodies of the isolate. No body gives way while there is
  * room, or once it is whole.
  *
+ * Medium bodies, over `SMALL_BYTES`, have a room of their own: one account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at
+ * once, so that many connections just below the limit of large bodies cannot fill the isolate. Other accounts do not wait.
+ *
  * A request that waits or is inside reports so regularly. One that was torn down stops reporting, and its place becomes
  * free by itself: a place is never lost.
  */
 import { UnpaidWork } from "./unpaid-work.ts";
 
 export const LARGE_BYTES = 1024 * 1024;
+export const SMALL_BYTES = 64 * 1024;
+export const MEDIUM_BYTES_PER_ACCOUNT = 8 * 1024 * 1024;
 export const ROOM_BYTES = 48 * 1024 * 1024;
 /** For answers that are held whole. One that finds no room does not wait: it passes as it comes. */
 export const ANSWER_ROOM_BYTES = 24 * 1024 * 1024;
@@ -49,9 +54,17 @@ export class BodyRoom {
   /** In the order of coming. */
   #places: Standing[] = [];
   readonly #roomBytes: number;
+  readonly #accountBytes: number | null;
 
-  constructor(roomBytes = ROOM_BYTES) {
+  /** `accountBytes`: what one account may have inside; null: one body, of any size. */
+  constructor(roomBytes = ROOM_BYTES, accountBytes: number | null = null) {
     this.#roomBytes = roomBytes;
+    this.#accountBytes = accountBytes;
+  }
+
+  /** Room for medium bodies: bounded for each account, not in sum. */
+  static forMedium(): BodyRoom {
+    return new BodyRoom(Number.POSITIVE_INFINITY, MEDIUM_BYTES_PER_ACCOUNT);
   }
 
   /** Takes a place at the end of the queue; `ask` says when it is inside. */
@@ -111,13 +124,24 @@ export class BodyRoom {
     return this.#inside.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
+  /** Of one account. */
+  heldBy(account: string): number {
+    return this.#inside.reduce((sum, one) => sum + (one.account === account ? one.bytes : 0), 0);
+  }
+
   get #inside(): Standing[] {
     return this.#places.filter(({ inside }) => inside);
   }
 
   #isTurnOf(mine: Standing): boolean {
-    const busy = new Set(this.#inside.map(({ account }) => account));
-    return this.#places.find(({ inside, account }) => !inside && !busy.has(account)) === mine;
+    const held = new Map<string, number>();
+    for (const { account, bytes } of this.#inside) held.set(account, bytes + (held.get(account) ?? 0));
+    const mayEnter = ({ inside, account, bytes }: Standing): boolean => {
+      if (inside) return false;
+      const already = held.get(account);
+      return already === undefined || (this.#accountBytes !== null && already + bytes <= this.#accountBytes);
+    };
+    return this.#places.find(mayEnter) === mine;
   }
 
   /** Makes as many slow bodies give way as are needed; none if that would not be enough. */

@@ -4,7 +4,7 @@
  */
 
 import type { Refusal } from "../../core/refusal.ts";
-import { LARGE_BYTES } from "../../core/uploads/upload-limiter.ts";
+import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
 import { LEAST_BYTES_PER_S, LONGEST_UPLOAD_MS, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
 
 /** Where a call's body is held. */
@@ -37,7 +37,7 @@ const TOO_SLOW = malformed(
 const AGAIN_MS = 5_000;
 
 /** What a body has at first: one that only claims to be long takes no memory for it. */
-const FIRST_BYTES = 64 * 1024;
+const FIRST_BYTES = SMALL_BYTES;
 /** How often a body's pace is looked at. */
 const TICK_MS = 1_000;
 
@@ -133,7 +133,9 @@ async function gather(
     if (claimed !== null && needed > claimed) return arrival.refuse(BROKEN);
     if (needed > whole.length) {
       const large = needed > LARGE_BYTES;
-      const none = large ? await arrival.holder.roomFor(maxBytes) : null;
+      // One that names its length has asked.
+      const outgrows = large || (claimed === null && whole.length === FIRST_BYTES);
+      const none = outgrows ? await arrival.holder.roomFor(large ? maxBytes : LARGE_BYTES) : null;
       if (none) return arrival.refuse(none);
       const most = Math.min(claimed ?? LARGE_BYTES, LARGE_BYTES);
       const grown = new Uint8Array(large ? maxBytes : Math.min(most, Math.max(needed, 2 * whole.length)));

@@ -1,12 +1,19 @@
 /**
- * What one call's body may take of its isolate: its place among the large bodies (`core/uploads/upload-limiter.ts`), taken when it turns
+ * What one call's body may take of its isolate: its place among the large or the medium bodies (`core/uploads/upload-limiter.ts`), taken when it turns
  * out to be large and kept until the call has ended, and the work of parsing it (`core/uploads/unpaid-work.ts`). A small body takes
  * no place.
  */
 
 import type { Refusal } from "../../core/refusal.ts";
 import { ASK_FIRST_BYTES, BYTES_PER_VALUE } from "../../core/uploads/unpaid-work.ts";
-import { type BodyRoom, LARGE_BYTES, LONGEST_WAIT_MS, type Place } from "../../core/uploads/upload-limiter.ts";
+import {
+  type BodyRoom,
+  LARGE_BYTES,
+  LONGEST_WAIT_MS,
+  MEDIUM_BYTES_PER_ACCOUNT,
+  type Place,
+  SMALL_BYTES,
+} from "../../core/uploads/upload-limiter.ts";
 import { permit } from "../permit.ts";
 import type { Caller, Ports } from "../ports.ts";
 import { type BodyHolder, free } from "./body-reader.ts";
@@ -14,6 +21,9 @@ import { type BodyHolder, free } from "./body-reader.ts";
 /** How often one who waits asks, and one who is inside says so, ms. */
 const ASK_EVERY_MS = 20;
 const STAY_EVERY_MS = 2_000;
+
+/** Once an account's medium bodies come to this, the next one is read for live keys only. */
+const ASK_FIRST_MEDIUM_BYTES = MEDIUM_BYTES_PER_ACCOUNT / 4;
 
 /** What a caller is told whose turn did not come. */
 const BUSY: Refusal = { kind: "busy", retryAfterMs: LONGEST_WAIT_MS };
@@ -33,7 +43,7 @@ export class BodyPlace {
   readonly #ports: Ports;
   readonly #gone: AbortSignal;
   #body: Uint8Array | null = null;
-  #place: Place | null = null;
+  #taken: { readonly room: BodyRoom; readonly place: Place } | null = null;
   #unpaid: { readonly account: string; bytes: number } | null = null;
   #until: Promise<unknown> = Promise.resolve();
   #leave: (() => void) | null = null;
@@ -45,7 +55,7 @@ export class BodyPlace {
     this.#ports = ports;
   }
 
-  /** For the body of a call of this key. A place is taken once. */
+  /** For the body of a call of this key. It has one place at a time. */
   of(caller: Caller): BodyKeeper {
     const { account } = caller;
     const now = () => this.#ports.now();
@@ -56,17 +66,24 @@ export class BodyPlace {
     };
     return {
       roomFor: async (bytes) => {
-        const large = bytes > LARGE_BYTES;
-        if (!large && unpaid.owed(account, now()) < ASK_FIRST_BYTES) return null;
-        // A dead key takes no place, and hears of nothing but that it is dead.
-        const permission = await permit(caller, [], this.#ports);
-        if (!permission.ok) return permission.refusal;
-        return overdrawn() ?? (large ? this.#take(account, bytes) : null);
+        const room = this.#roomOf(bytes);
+        const { mediumBodies } = this.#ports;
+        const asks =
+          room === this.#room ||
+          (room !== null && mediumBodies.heldBy(account) >= ASK_FIRST_MEDIUM_BYTES) ||
+          unpaid.owed(account, now()) >= ASK_FIRST_BYTES;
+        if (asks) {
+          // A dead key takes no place that others want, and hears of nothing but that it is dead.
+          const permission = await permit(caller, [], this.#ports);
+          if (!permission.ok) return permission.refusal;
+        }
+        const refusal = asks ? overdrawn() : null;
+        return refusal ?? (room && this.#take(room, account, bytes));
       },
-      arrived: (bytes) => this.#place && this.#room.arrived(this.#place, bytes),
-      givesWay: () => this.#place !== null && this.#room.givesWay(this.#place),
+      arrived: (bytes) => this.#taken?.room.arrived(this.#taken.place, bytes),
+      givesWay: () => this.#taken?.room.givesWay(this.#taken.place) ?? false,
       parsing: (bytes) => {
-        if (this.#place) this.#room.isWhole(this.#place);
+        this.#taken?.room.isWhole(this.#taken.place);
         const refusal = overdrawn();
         if (!refusal) this.#owe(account, bytes);
         return refusal;
@@ -89,32 +106,42 @@ export class BodyPlace {
     this.#unpaid = null;
   }
 
-  async #take(account: string, bytes: number): Promise<Refusal | null> {
+  /** Null: a small body takes no room. */
+  #roomOf(bytes: number): BodyRoom | null {
+    if (bytes > LARGE_BYTES) return this.#room;
+    return bytes > SMALL_BYTES ? this.#ports.mediumBodies : null;
+  }
+
+  async #take(room: BodyRoom, account: string, bytes: number): Promise<Refusal | null> {
+    // A body of unknown length has outgrown the place that it had.
+    this.#leave?.();
     const now = () => this.#ports.now();
-    const place = this.#room.queue(account, bytes, now());
-    let answer = this.#room.ask(place, now());
+    const place = room.queue(account, bytes, now());
+    let answer = room.ask(place, now());
     while (answer === "wait" && !this.#gone.aborted) {
       await new Promise((resume) => setTimeout(resume, ASK_EVERY_MS));
-      answer = this.#room.ask(place, now());
+      answer = room.ask(place, now());
     }
     if (answer !== "inside") {
-      this.#room.leave(place);
+      room.leave(place);
       return BUSY;
     }
-    this.#hold(place);
+    this.#hold(room, place);
     return null;
   }
 
-  #hold(place: Place): void {
-    this.#place = place;
-    const staying = setInterval(() => this.#room.stay(place, this.#ports.now()), STAY_EVERY_MS);
+  #hold(room: BodyRoom, place: Place): void {
+    this.#taken = { room, place };
+    const staying = setInterval(() => room.stay(place, this.#ports.now()), STAY_EVERY_MS);
     const left = Promise.withResolvers<void>();
     // A sender that leaves in the middle of its body tears the call down, the end of it too that gives the place back.
     this.#ports.waitUntil(left.promise);
     this.#leave = () => {
       clearInterval(staying);
+      this.#taken = null;
+      this.#leave = null;
       if (this.#body) free(this.#body);
-      this.#room.leave(place);
+      room.leave(place);
       left.resolve();
     };
   }

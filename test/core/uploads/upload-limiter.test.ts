@@ -153,3 +153,27 @@ describe("room for large bodies", () => {
     });
   });
 });
+
+describe("room for medium bodies", () => {
+  it("is bounded for each account by itself: the sum of its bodies, not their number", () => {
+    const room = BodyRoom.forMedium();
+    const enter = (account: string, bytes: number) => room.ask(room.queue(account, bytes, 0), 0);
+    expect(Array.from({ length: 9 }, () => enter("a", MB))).toEqual([...Array(8).fill("inside"), "wait"]);
+    expect(Array.from({ length: 80 }, () => enter("b", 0.1 * MB))).toEqual(Array(80).fill("inside"));
+    expect([room.heldBy("a"), Math.round(room.heldBy("b") / MB)]).toEqual([8 * MB, 8]);
+    expect(Array.from({ length: 50 }, (_, at) => enter(`account-${at}`, MB))).toEqual(Array(50).fill("inside"));
+  });
+
+  it("lets the next one of the account in when one leaves, and refuses it after 5 s", () => {
+    const room = BodyRoom.forMedium();
+    const places = Array.from({ length: 10 }, () => room.queue("a", MB, 0));
+    for (const place of places) room.ask(place, 0);
+    room.leave(places[3] as Place);
+    expect(places.slice(8).map((place) => room.ask(place, 900))).toEqual(["inside", "wait"]);
+    for (let ms = 1_000; ms < LONGEST_WAIT_MS; ms += 500) {
+      for (const place of places) if (place !== places[9]) room.stay(place, ms);
+      expect(room.ask(places[9] as Place, ms)).toBe("wait");
+    }
+    expect(room.ask(places[9] as Place, LONGEST_WAIT_MS)).toBe("too_late");
+  });
+});

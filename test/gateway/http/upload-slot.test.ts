@@ -41,6 +41,87 @@ function gated(options: Partial<FakeOptions> = {}) {
 beforeEach(() => void vi.useFakeTimers({ shouldAdvanceTime: true }));
 afterEach(() => void vi.useRealTimers());
 
+describe("bodies of almost a megabyte", () => {
+  /** A body that names its length, and of which a little comes at a time. */
+  const dripping = (bytes: number | null, client: AbortController, dripBytes = 8_000) => {
+    let first = true;
+    const body = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          await new Promise((resume) => setTimeout(resume, 500));
+          controller.enqueue(new Uint8Array(first ? 100_000 : dripBytes).fill(0x20));
+          first = false;
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const headers = { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" };
+    return new Request("http://gateway.test/v1/chat/completions", {
+      method: "POST",
+      headers: { ...headers, ...(bytes !== null && { "content-length": String(bytes) }) },
+      body,
+      signal: client.signal,
+      duplex: "half",
+    } as RequestInit);
+  };
+
+  it.each([
+    ["that name their length", LARGE_BYTES],
+    ["of unknown length", null],
+  ])("%s drip: 8 MB of one account are inside, the next is 503 after 5 s, smaller ones pass", async (_, bytes) => {
+    const world = gated();
+    world.open();
+    const client = new AbortController();
+    const calls = Array.from({ length: 9 }, () => serve(dripping(bytes, client), chatCompletions, {}, world.ports));
+    const statuses: number[] = [];
+    for (const call of calls) void call.then(({ status }) => statuses.push(status));
+    await vi.advanceTimersByTimeAsync(700);
+    const held = () => world.ports.mediumBodies.heldBy(ACCOUNT);
+    expect(held()).toBe(8 * LARGE_BYTES);
+    const honest = Array.from({ length: 100 }, () => serve(post(60_000), chatCompletions, {}, world.ports));
+    expect((await Promise.all(honest)).map(({ status }) => status)).toEqual(Array(100).fill(200));
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(statuses).toContain(503);
+    await vi.advanceTimersByTimeAsync(700_000);
+    expect(statuses).toHaveLength(9);
+    expect(held()).toBe(0);
+  });
+
+  it("of unknown length that grows large takes a large body's place in its stead", async () => {
+    const world = gated();
+    const call = serve(dripping(null, new AbortController(), 200_000), chatCompletions, {}, world.ports);
+    await vi.advanceTimersByTimeAsync(900);
+    expect([world.ports.mediumBodies.heldBytes, world.bodies.heldBytes]).toEqual([LARGE_BYTES, 0]);
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(world.ports.mediumBodies.heldBytes).toBe(0);
+    expect(world.bodies.heldBytes).toBeGreaterThan(LARGE_BYTES);
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect((await call).status).toBe(413);
+    expect(world.bodies.heldBytes).toBe(0);
+  });
+
+  it("are held until their call has ended", async () => {
+    const world = gated();
+    const call = serve(post(0.5 * LARGE_BYTES), chatCompletions, {}, world.ports);
+    await vi.advanceTimersByTimeAsync(15_000);
+    expect(world.ports.mediumBodies.heldBytes).toBeGreaterThan(0.5 * LARGE_BYTES);
+    world.open();
+    expect((await call).status).toBe(200);
+    await world.idle();
+    expect(world.ports.mediumBodies.heldBytes).toBe(0);
+  });
+
+  it("of a dead key are not read once a quarter of the room is taken", async () => {
+    const world = gated({ permit: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }) });
+    const client = new AbortController();
+    const calls = Array.from({ length: 3 }, () =>
+      serve(dripping(LARGE_BYTES, client), chatCompletions, {}, world.ports),
+    );
+    expect((await (calls[2] as Promise<Response>)).status).toBe(401);
+    expect(world.ports.mediumBodies.heldBy(ACCOUNT)).toBe(2 * LARGE_BYTES);
+  });
+});
+
 describe("a large body", () => {
   it("is held until its call has ended, and then no more", async () => {
     const world = gated();
