@@ -1,5 +1,5 @@
 /**
- * What the API asks of one account object: its account, teams, keys and ledger.
+ * The methods of one account object that the API calls: account, teams, keys and ledger.
  */
 
 import type { AccountId, AccountNumber, KeyDigest, KeyId, TeamId } from "../ids.ts";
@@ -23,15 +23,15 @@ import type {
 } from "./tenant.ts";
 
 /**
- * What the operator's API asks of one account object. `undefined`: no such account, team or key here. An object that
- * was never opened knows nothing. Deleted teams and revoked keys stay readable by id, and leave the lists.
+ * All methods give `undefined` where there is no such account, team or key; an object that was never opened has none.
+ * Deleted teams and revoked keys can still be read by id but are not listed.
  */
 export interface AccountService {
-  /** Makes the account. Opened again with the same id, it answers with what exists. */
+  /** Creates the account. Opening again with the same id returns the existing account unchanged. */
   open(id: AccountId, number: AccountNumber, fields: AccountFields): Promise<Account>;
   describe(): Promise<Account | undefined>;
   amend(changes: Changes<AccountFields>): Promise<Account | undefined>;
-  /** Blocks its keys and keeps its ledger; refused while holds are open. */
+  /** Blocks all keys and keeps the ledger. Refused while holds are open. */
   close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined>;
 
   credit(credit: Credit): Promise<CreditOutcome | undefined>;
@@ -45,30 +45,32 @@ export interface AccountService {
   amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined>;
   deleteTeam(id: TeamId): Promise<Team | undefined>;
 
-  /** `no_team`: the team named is not a live one of this account. */
+  /** `no_team`: the account has no live team with that id. */
   createKey(
     id: KeyId,
     digest: KeyDigest,
     lastFour: string,
     fields: KeyFields,
   ): Promise<Key | "no_team" | TooMany | undefined>;
-  /** With a team: only that team's. */
+  /** With `team`, only that team's keys. */
   keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined>;
   key(id: KeyId): Promise<Key | undefined>;
   amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined>;
-  /** The key is refused from the moment this is answered. Returns the digests to drop at the edge. */
+  /** The key is refused as soon as this returns. `digests` are the edge records to drop. */
   revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
-  /** The old secret works until the grace ends (0: it ends when this is answered). */
+  /**
+   * The old secret keeps working until the grace period ends. With `graceMs` 0 it is refused as soon as this returns.
+   */
   rotateKey(
     id: KeyId,
     digest: KeyDigest,
     lastFour: string,
     graceMs: number,
   ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
-  /** The status of the key with this digest, for its holder. Counts as a free call. */
+  /** The limits and use of the key with this digest, for its holder. Counts as a free call. */
   standing(digest: KeyDigest): Promise<StandingAnswer | undefined>;
-  /** What the key with this digest does to the keys and teams of its account, if it may. */
+  /** A change to keys or teams made by the holder of this key, if it is permitted. */
   delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined>;
-  /** For an isolate that has no record of this digest. */
+  /** Finds a key for an edge that has no record of it. */
   findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined>;
 }

@@ -1,9 +1,9 @@
 /**
- * The decision to admit one call, from facts that were read in the same transaction that will write the hold.
+ * Decides whether to admit one call. The facts are read in the transaction that will write the hold.
  *
- * Order: limits (narrowest level first), price, budgets (narrowest first), money. The first without room refuses the
- * call. If the caller named no output cap, the least useful cap must fit, and the granted cap is the greatest that
- * tokens, budgets and money leave. Whether the key may call at all was decided before.
+ * Checked in this order: limits (narrowest level first), price, budgets (narrowest first), balance; the first without
+ * room gives the refusal. If the caller named no output cap, only the smallest useful cap has to fit, and the call is
+ * granted the largest cap that tokens, budgets and balance allow. Whether the key may call at all was decided before.
  */
 
 import { type Outcome, refused } from "../outcome.ts";
@@ -18,7 +18,7 @@ export interface AdmissionFacts {
   readonly model: string;
   readonly bound: Bound;
   readonly prices: UnitPrices;
-  /** Costs the tenant nothing, also in units without a price. */
+  /** Costs the tenant nothing, even in units that have no price. */
   readonly free: boolean;
   /** Narrowest first. */
   readonly levels: readonly LevelUse[];
@@ -28,12 +28,12 @@ export interface AdmissionFacts {
   readonly nowMs: number;
 }
 
-/** What is set aside for an admitted call. */
+/** What an admitted call sets aside. */
 interface Grant {
   readonly amountNanoUsd: number;
-  /** What counts against `tpm_limit` until the true figure is known. */
+  /** Counts against `tpm_limit` until the actual figure is known. */
   readonly countedTokens: number;
-  /** Per choice; undefined if the endpoint has no cap. */
+  /** Output tokens per choice; undefined if the endpoint has no cap. */
   readonly outputCap: number | undefined;
 }
 
@@ -55,7 +55,7 @@ export function decideAdmission(facts: AdmissionFacts): AdmissionDecision {
   return { ok: true, grant: greatestGrant(facts, least.outputCap ?? 0, bound.output.cap) };
 }
 
-/** The cap that must fit: the caller's own, or the least useful one if admission chooses. */
+/** The cap that has to fit: the caller's own, or the smallest useful one if admission may choose. */
 function leastCap(bound: Bound): number | undefined {
   if (!bound.output?.lowerable) return bound.output?.cap;
   return Math.min(LEAST_OUTPUT_CAP, bound.output.cap);
@@ -68,8 +68,8 @@ function grantFor(facts: AdmissionFacts, outputCap: number | undefined): Grant {
 }
 
 /**
- * Lowers the output cap: the grant with the greatest cap in [fitting, wanted] that fits. A greater cap needs more of both
- * rooms, so a binary search finds it.
+ * The grant with the largest cap from `fitting` to `wanted` that fits. What a grant needs grows with its cap, so a
+ * binary search finds it.
  */
 function greatestGrant(facts: AdmissionFacts, fitting: number, wanted: number): Grant {
   const tokens = tokenRoom(facts.levels, facts.nowMs);

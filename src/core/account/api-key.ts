@@ -1,8 +1,8 @@
 /**
  * Virtual keys: `sk-tg-` + 8 base62 (account number) + 24 base62 (random) + 6 base62 (tag).
  *
- * The tag is the first bytes of HMAC-SHA-256(`KEY_PEPPER`, what precedes), so that a mistyped or forged key is refused
- * before any look-up. Pure: the caller gives the randomness and the HMAC.
+ * The tag is the beginning of HMAC-SHA-256(`KEY_PEPPER`, everything before it), so a mistyped or forged key is refused
+ * without a look-up. The caller supplies the randomness and the HMAC.
  */
 import { type AccountNumber, asId } from "../ids.ts";
 
@@ -13,16 +13,16 @@ const TAG_LENGTH = 6;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SHAPE = /^sk-tg-[0-9A-Za-z]{38}$/;
 
-/** A key of the right shape; its tag is not checked yet. */
+/** A key of the right shape. Its tag has not been checked yet. */
 export interface ShapedKey {
   readonly text: string;
   readonly number: AccountNumber;
-  /** The part that the tag signs. */
+  /** The text that the tag authenticates. */
   readonly signed: string;
   readonly tag: string;
 }
 
-/** Splits a key; undefined if it has not the shape of one. */
+/** Splits a key into its fields; undefined if the text is not shaped like a key. */
 export function shapeKey(text: string): ShapedKey | undefined {
   if (!SHAPE.test(text)) return undefined;
   const digits = text.slice(KEY_PREFIX.length, KEY_PREFIX.length + NUMBER_LENGTH);
@@ -36,14 +36,14 @@ export function shapeKey(text: string): ShapedKey | undefined {
   };
 }
 
-/** The signed part of a new key. `random`: at least 48 bytes; those that would bias a digit are skipped. */
+/** The signed part of a new key. `random`: at least 48 bytes; bytes that would bias a digit are skipped. */
 export function signedPart(number: AccountNumber, random: Uint8Array): string {
   const fair = [...random].filter((byte) => byte < 248).slice(0, RANDOM_LENGTH);
   if (fair.length < RANDOM_LENGTH) throw new RangeError("signedPart needs more random bytes");
   return KEY_PREFIX + base62(BigInt(number), NUMBER_LENGTH) + fair.map((byte) => ALPHABET[byte % 62]).join("");
 }
 
-/** Six base62 digits of a key's HMAC. */
+/** The tag: six base62 digits of the HMAC. */
 export function tagOf(hmac: Uint8Array): string {
   let value = 0n;
   for (const byte of hmac.subarray(0, 8)) value = (value << 8n) | BigInt(byte);
@@ -60,7 +60,7 @@ function base62(value: bigint, length: number): string {
 export const toHex = (bytes: Uint8Array): string =>
   Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Compares in constant time: for tags and tokens. */
+/** Compares tags or tokens in a time that does not depend on where they differ. */
 export function equalInConstantTime(a: string, b: string): boolean {
   let difference = a.length ^ b.length;
   for (let index = 0; index < b.length; index++) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);

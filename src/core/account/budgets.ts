@@ -1,25 +1,25 @@
 /**
  * Budgets: what a key, team or account may spend in a calendar window (UTC).
  *
- * A window is computed when it is read; no job resets it. Spent is the sum of the ledger's charges
- * since the window began, by the time of the charge; everything held counts too, since it will be charged in this
- * window or a later one. So the charges of no window exceed its budget, also for calls that run across its end.
+ * The window is computed from the current time; no job resets it. Spent is the sum of the ledger's charges since the
+ * window began, by the time of each charge. Open holds count too, since they will be charged in this window or a later
+ * one. So the charges of a window never exceed its budget, even for calls that run across its end.
  */
 import type { LimitLevel, Refusal } from "../refusal.ts";
 import type { BudgetDuration } from "./tenant.ts";
 
 export const DAY_MS = 86_400_000;
 
-/** Days since 1970-01-01, UTC; spending is summed by day. */
+/** Days since 1970-01-01 UTC. Spending is summed per day. */
 export const dayOf = (timeMs: number): number => Math.floor(timeMs / DAY_MS);
 
-/** From the first day on (inclusive) to the last day's end; without an end for `total`. */
+/** Begins with `firstDay`; `endsAtMs` is exclusive, and null for `total`. */
 export interface BudgetWindow {
   readonly firstDay: number;
   readonly endsAtMs: number | null;
 }
 
-/** The window of that length that `nowMs` lies in. Weeks begin on Monday. */
+/** The window of this length that contains `nowMs`. Weeks begin on Monday. */
 export function budgetWindow(duration: BudgetDuration, nowMs: number): BudgetWindow {
   const day = dayOf(nowMs);
   switch (duration) {
@@ -57,7 +57,7 @@ function civilOf(day: number): { year: number; month: number } {
   return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month };
 }
 
-/** Day number of the first of a month. */
+/** The day number of a month's first day. */
 function firstOf(year: number, month: number): number {
   const marchYear = month <= 2 ? year - 1 : year;
   const era = Math.floor(marchYear / 400);
@@ -67,7 +67,7 @@ function firstOf(year: number, month: number): number {
   return era * 146_097 + dayOfEra - 719_468;
 }
 
-/** One level's budget and what was spent of it. Levels without a budget are left out. */
+/** One level's budget and how much of it is used. Levels without a budget are left out. */
 export interface BudgetUse {
   readonly level: LimitLevel;
   readonly budgetNanoUsd: number;
@@ -80,14 +80,14 @@ export interface BudgetUse {
   readonly heldNanoUsd: number;
 }
 
-/** What all budgets leave for one more call; infinite if there is none. */
+/** The amount that all budgets leave for one more call; infinite without a budget. */
 export function budgetRoom(budgets: readonly BudgetUse[]): number {
   return Math.min(...budgets.map(roomIn));
 }
 
 const roomIn = (use: BudgetUse): number => use.budgetNanoUsd - use.spentNanoUsd - use.heldNanoUsd;
 
-/** The first budget that has no room for `amountNanoUsd`: narrowest level first (the order of `budgets`). */
+/** The refusal of the first budget without room for `amountNanoUsd`. `budgets` are ordered narrowest level first. */
 export function budgetRefusal(
   budgets: readonly BudgetUse[],
   amountNanoUsd: number,

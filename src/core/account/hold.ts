@@ -1,8 +1,9 @@
 /**
- * What passes between the pipeline and the account object: asking for a hold, and ending it.
+ * The values that the pipeline and the account object exchange: to ask for a hold, and to end it.
  *
  * A hold is money and limit room set aside for one call. It ends exactly once: settled (charged), released (nothing was
- * executed or the call failed: costs nothing) or expired (nobody ended it in time). All types here cross RPC as values.
+ * executed or the call failed, so it costs nothing) or expired (it was not ended in time). All types here cross RPC as
+ * values.
  */
 
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../ids.ts";
@@ -13,29 +14,29 @@ import type { Reading, Usage } from "../pricing/usage.ts";
 import type { LimitLevel } from "../refusal.ts";
 import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 
-/** The true upper bound of what a call can use. */
+/** The most that a call can use. */
 export interface Bound {
-  /** All of it except output that can be capped. */
+  /** Everything except output that can be capped. */
   readonly fixed: Usage;
-  /** Output that a cap sent upstream limits: `cap` tokens for each of `choices`. */
+  /** Output limited by a cap that is sent upstream: `cap` tokens for each of `choices`. */
   readonly output?: {
     readonly cap: number;
     readonly choices: number;
-    /** True where the caller named no cap: admission may lower it to what balance, budgets and tpm leave. */
+    /** True if the caller named no cap: admission may then lower it to what balance, budgets and `tpm_limit` allow. */
     readonly lowerable: boolean;
   };
 }
 
-/** A call whose cap would have to be lowered below this is refused. */
+/** Admission refuses the call rather than lower its cap below this. */
 export const LEAST_OUTPUT_CAP = 16;
 
-/** The bound as one usage, with the output cap given. */
+/** The bound as one usage, with the given output cap. */
 export function boundUsage(bound: Bound, cap: number | undefined): Usage {
   if (!bound.output) return bound.fixed;
   return { ...bound.fixed, output_tokens: (cap ?? bound.output.cap) * bound.output.choices };
 }
 
-/** The bound of a turn that includes its conversation's tokens; the model reads no more than its context. */
+/** The bound of a turn that continues a conversation: earlier tokens are added, up to the model's context. */
 export function continuing(bound: Bound, earlierTokens: number, contextTokens = Number.POSITIVE_INFINITY): Bound {
   if (earlierTokens === 0) return bound;
   const inputTokens = Math.min((bound.fixed.input_tokens ?? 0) + earlierTokens, contextTokens);
@@ -48,46 +49,46 @@ export interface AdmitRequest {
   readonly keyDigest: KeyDigest;
   /** Row id of the endpoint table, e.g. `chat.completions`. */
   readonly endpoint: string;
-  /** The model as the tenant named it; held against the key's allow-list. */
+  /** The model as the tenant named it; checked against the key's allow-list. */
   readonly model: string;
-  /** Set where the name is an alias, for reports. */
+  /** Set if the name is an alias; for reports. */
   readonly alias: string | null;
-  /** The price book row for this call; the object applies the account's plan to it. */
+  /** The price book row that applies. The account object applies the account's plan to it. */
   readonly row: ModelRow;
   readonly bound: Bound;
-  /** True where it submits a job: an account may do so only so often. */
+  /** True if the call submits a job; accounts may do so only a few times per minute. */
   readonly job?: boolean;
-  /** Ids that the call names; each must belong to the account. A conversation's tokens are added to the bound. */
+  /** Ids that the call names. Each must belong to the account; a conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];
-  /** Set where the call is to be carried out once, however often it is sent. */
+  /** Set if the call must be carried out once, however often it is sent. */
   readonly idempotency?: IdempotencyRef | undefined;
   readonly startedAtMs: number;
 }
 
 /**
- * `owned`: what is known of the ids named, in their order. `earlier`: the call was sent before under its idempotency key;
- * the refusal is what to say where its answer cannot be rebuilt.
+ * `owned`: what is known of the named ids, in their order. `earlier`: this call was sent before with the same
+ * idempotency key; the refusal is for the case that its answer cannot be rebuilt.
  */
 export type Admission = Outcome<
   { hold: Hold; rates: Rates; owned: readonly Owned[] },
   { rates?: Rates; earlier?: EarlierCall }
 >;
 
-/** What the pipeline needs to know of the hold it was given. */
+/** What the pipeline needs to know about its hold. */
 export interface Hold {
   readonly callId: CallId;
   readonly keyId: KeyId;
   readonly amountNanoUsd: number;
-  /** The output cap per choice that the hold pays for; always sent upstream. Absent where the endpoint has none. */
+  /** The output cap per choice that the hold covers; always sent upstream. Absent if the endpoint has no cap. */
   readonly outputCap?: number | undefined;
   readonly expiresAtMs: number;
-  /** However often the hold is renewed, its call has to be ended and settled within this long of the grant, ms. */
+  /** However often the hold is renewed, the call must be settled within this many ms of the grant. */
   readonly longestCallMs: number;
-  /** What to do with a stream whose client left. */
+  /** What to do with a stream whose client has left. */
   readonly onDisconnect: "cancel" | "drain";
 }
 
-/** The tightest limit of each sort over the three levels, for `x-ratelimit-*`. */
+/** The tightest request limit and token limit over the three levels, for `x-ratelimit-*`. */
 export interface Rates {
   readonly requests?: Rate;
   readonly tokens?: Rate;
@@ -95,11 +96,11 @@ export interface Rates {
 export interface Rate {
   readonly limit: number;
   readonly remaining: number;
-  /** Until the window is empty again. */
+  /** Milliseconds until the window is empty again. */
   readonly resetMs: number;
 }
 
-/** Which target served a call; part of the usage event. */
+/** Which target served a call; kept in the usage event. */
 export interface ServedBy {
   readonly upstream: string;
   readonly model: string;
@@ -110,34 +111,33 @@ export interface ServedBy {
 export type CallOutcome = "completed" | "client_gone" | "stream_broken";
 
 /**
- * How many tries of a call an upstream may have carried out without the tenant paying for them: what they cost is the
- * operator's loss. None: besides a try that is charged, nothing was executed.
+ * The number of tries that upstreams may have executed and the tenant does not pay for; their cost is an operator loss.
+ * 0: nothing was executed besides a try that is charged.
  */
 export type LostTries = number;
 
 /**
- * What was read of a call that still runs, carried by each renewal of its hold: should nobody end the hold, this much is
- * charged at its expiry.
+ * What was read of a running call, reported with each renewal of its hold. If the hold expires, this much is charged.
  */
 export interface Progress {
   readonly reading: Reading;
   readonly servedBy: ServedBy;
-  /** What the operator pays for this reading at the target that serves. */
+  /** What the operator pays for this reading at the target that serves the call. */
   readonly costNanoUsd: number;
 }
 
 /**
- * Ends a hold with a charge of min(actual, held). Idempotent by call id. One that comes after the hold has expired brings
- * the charge there once, upwards by no more than balance and budgets leave.
+ * Ends a hold with a charge of min(actual, held). Idempotent by call id. If the hold has already expired, it corrects
+ * the charge once; an increase is limited by what balance and budgets leave.
  */
 export interface Settlement {
   readonly callId: CallId;
   readonly outcome: CallOutcome;
-  /** HTTP status the client got. */
+  /** HTTP status sent to the client. */
   readonly status: number;
   readonly reading: Reading;
   readonly servedBy: ServedBy;
-  /** What the operator pays for this usage at the target that served. */
+  /** What the operator pays for this usage at the target that served the call. */
   readonly costNanoUsd: number;
   readonly latencyMs: number;
   readonly firstByteMs: number | null;
@@ -155,13 +155,13 @@ export interface Release {
   readonly latencyMs: number;
 }
 
-/** How a hold ended; every later end of the same call gets this answer. */
+/** How a hold ended. Ending the same call again returns the same value. */
 export interface HoldEnd {
   readonly state: "settled" | "released" | "expired" | "unknown";
   readonly chargedNanoUsd: number;
 }
 
-/** Whether a key may make free calls (models, polls, its own status). */
+/** What a key gets that may make a free call (models, polls, its own state). */
 export type Permission = Outcome<{
   keyId: KeyId;
   teamId: TeamId | null;
@@ -172,11 +172,11 @@ export type Permission = Outcome<{
 }>;
 
 /**
- * The record of one finished call: from the outbox by queue to D1. No byte of prompt or completion, no key.
- * `eventId` is the call id: written twice, it counts once.
+ * The record of one finished call, sent from the outbox through the queue to D1. It contains no part of a prompt, a
+ * completion or a key. `eventId` is the call id, so an event that is written twice counts once.
  *
- * A call that ended after its hold had expired has a second event, `late`, with the id `<call id>.late`. Its quantities,
- * money and latency are the differences to the first one (they may be negative), so that sums over both are true.
+ * A call that ended after its hold expired has a second event, `late`, with the id `<call id>.late`. Its quantities,
+ * money and latency are differences to the first event and may be negative, so the sums over both are correct.
  */
 export interface UsageEvent {
   readonly eventId: CallId;
@@ -208,8 +208,8 @@ export interface UsageEvent {
 }
 
 /**
- * The end of a call whose account object could not be reached. It goes by the queue, so that what was executed is charged.
- * It is dropped after `QUEUED_END_LIFE_MS`: by then the hold's expiry has settled the call.
+ * The end of a call that could not be delivered to its account object. It goes through the queue, so that executed work
+ * is still charged. Dropped after `QUEUED_END_LIFE_MS`: by then the hold's expiry has booked the call.
  */
 export interface QueuedEnd {
   readonly account: AccountNumber;
@@ -220,11 +220,11 @@ export interface QueuedEnd {
 }
 export const QUEUED_END_LIFE_MS = 24 * 3_600_000;
 
-/** One queue message: many events of one account, confirmed to its object by `shipped` once they stand in D1. */
+/** One queue message: events of one account. `shipped` confirms them to its object once they are in D1. */
 export interface UsageMessage {
   readonly account: AccountNumber;
   readonly events: readonly UsageEvent[];
 }
 
-/** Levels, narrowest first: the order in which refusals name them. */
+/** Levels from narrowest to widest, the order in which refusals name them. */
 export const LEVELS: readonly LimitLevel[] = ["key", "team", "account"];

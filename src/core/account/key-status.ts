@@ -1,5 +1,5 @@
 /**
- * A key's status: who holds it, and at each level its limits and what counts against them now. It crosses the account
+ * A key's status: its holder, and at each level the limits and what counts against them now. Crosses the account
  * object's RPC as a value.
  */
 import type { Outcome } from "../outcome.ts";
@@ -13,13 +13,15 @@ export interface LevelStanding {
   /** In the last 60 s. */
   readonly requests: number;
   readonly tokens: number;
-  /** In the last 24 h; null where `rpd_limit` is not set. */
+  /** In the last 24 h; null if `rpd_limit` is not set. */
   readonly dayRequests: number | null;
-  /** Calls that cost nothing and reached an upstream in the last 60 s, and how many may; null: no limit here. */
+  /**
+   * Free calls that reached an upstream in the last 60 s, and how many are allowed; null if this level has no limit.
+   */
   readonly free: { readonly used: number; readonly allowed: number } | null;
   /** Calls in flight. */
   readonly slots: number;
-  /** Null where there is no budget. */
+  /** Null without a budget. */
   readonly budget: {
     readonly spentNanoUsd: number;
     readonly heldNanoUsd: number;

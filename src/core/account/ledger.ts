@@ -1,9 +1,9 @@
 /**
  * The rules of the ledger: hold, settle, release, expire, credit.
  *
- * Two phases, as at a bank: a hold sets money aside, and one of three ends resolves it, once. A charge never exceeds its
- * hold; the rest is the operator's overrun. Balance less holds stays at or above the floor after every step. An
- * expired hold may take one late end, which corrects its charge.
+ * Two phases, as in banking: a hold sets money aside, and exactly one of three ends resolves it. A charge never exceeds
+ * its hold; the excess is the operator's overrun. Balance minus holds stays at or above the floor after every step. An
+ * expired hold accepts one late end, which corrects its charge.
  */
 import { MAX_NANO_USD } from "../pricing/money.ts";
 import type { Refusal } from "../refusal.ts";
@@ -15,19 +15,19 @@ export interface Money {
   readonly balanceNanoUsd: number;
   /** Sum of the open holds. */
   readonly heldNanoUsd: number;
-  /** Balance less holds never goes below this: 0, or minus the credit limit of who pays monthly. */
+  /** Balance minus holds never goes below this: 0, or minus the credit limit of an account that pays monthly. */
   readonly floorNanoUsd: number;
 }
 
-/** The lowest balance that an account may have. */
+/** The lowest allowed value of balance minus holds. */
 export function floorOf(fields: Pick<AccountFields, "billsMonthly" | "creditLimitNanoUsd">): number {
   return fields.billsMonthly ? 0 - Math.min(fields.creditLimitNanoUsd, MAX_NANO_USD) : 0;
 }
 
-/** What one more hold may take; negative if the floor was raised above what is left. */
+/** What one more hold may take; negative if the floor was raised above what is already used. */
 export const moneyRoom = (money: Money): number => money.balanceNanoUsd - money.heldNanoUsd - money.floorNanoUsd;
 
-/** Why `amountNanoUsd` cannot be held; undefined: it can. What costs nothing needs no credit. */
+/** Why `amountNanoUsd` cannot be held; undefined if it can. A call that costs nothing needs no credit. */
 export function creditRefusal(money: Money, amountNanoUsd: number): Refusal | undefined {
   const availableNanoUsd = moneyRoom(money);
   if (amountNanoUsd === 0 || amountNanoUsd <= availableNanoUsd) return undefined;
@@ -39,7 +39,7 @@ export function creditRefusal(money: Money, amountNanoUsd: number): Refusal | un
   };
 }
 
-/** Splits a call's cost: the tenant pays up to the hold, the operator the rest. */
+/** Splits a call's actual price: the tenant pays up to the hold, the operator the rest. */
 export function splitCharge(
   actualNanoUsd: number,
   heldNanoUsd: number,
@@ -48,19 +48,19 @@ export function splitCharge(
   return { chargedNanoUsd, overrunNanoUsd: actualNanoUsd - chargedNanoUsd };
 }
 
-/** What a settlement after its hold's expiry changes. */
+/** What a settlement changes that arrives after its hold expired. */
 export interface LateCharge {
-  /** All that the call is charged from now on. */
+  /** The call's total charge after the correction. */
   readonly chargedNanoUsd: number;
   /** Usage beyond the hold. */
   readonly overrunNanoUsd: number;
-  /** What the tenant should pay and no longer can. */
+  /** What the tenant owes but the remaining room does not cover. */
   readonly unpaidNanoUsd: number;
 }
 
 /**
- * Brings the charge of an expired hold to min(actual, held). Its money is set aside no longer, so the charge rises by at
- * most `roomNanoUsd`: what balance and budgets leave now.
+ * Corrects the charge of an expired hold to min(actual, held). The hold no longer sets money aside, so the charge rises
+ * by at most `roomNanoUsd`, which is what balance and budgets leave now.
  */
 export function lateCharge(
   actualNanoUsd: number,
@@ -73,8 +73,8 @@ export function lateCharge(
 }
 
 /**
- * Whether an entry of `amountNanoUsd` made by the operator may stand: what is stored stays exact, and what is taken
- * away leaves the open holds covered. A top-up adds.
+ * Whether the operator may book `amountNanoUsd`: the stored numbers must stay exact, and a deduction must leave the
+ * open holds covered. A top-up must be positive.
  */
 export function mayCredit(money: Money, kind: "top_up" | "refund" | "correction", amountNanoUsd: number): boolean {
   if (!Number.isSafeInteger(amountNanoUsd) || (kind === "top_up" && amountNanoUsd <= 0)) return false;

@@ -1,6 +1,6 @@
 /**
- * Limits on requests, tokens and parallel calls: may this call pass, what is left, and when does room come back? Requests
- * and tokens are counted over trailing windows (trailing-count.ts).
+ * Limits on requests, tokens and parallel calls: whether a call fits, what is left, and when there is room again.
+ * Requests and tokens are counted over trailing windows (trailing-count.ts).
  */
 
 import type { LimitLevel, LimitName, Refusal } from "../refusal.ts";
@@ -14,16 +14,16 @@ export interface LevelUse {
   readonly limits: Limits;
   readonly requests: TrailingCount;
   readonly tokens: TrailingCount;
-  /** Requests over 24 h; needed only where `rpd_limit` is set. */
+  /** Requests over 24 h; needed only if `rpd_limit` is set. */
   readonly dayRequests: TrailingCount | null;
   /** Open holds. */
   readonly slots: number;
 }
 
-/** Nobody can know when a running call ends, so a client may ask again this soon. */
+/** A slot becomes free when some call ends, which cannot be predicted, so clients may retry after this, ms. */
 const SLOT_RETRY_MS = 1_000;
 
-/** The first limit that one more call of `tokens` would break: narrowest level first (the order of `levels`). */
+/** The first limit that one more call of `tokens` would break. `levels` are ordered narrowest first. */
 export function limitRefusal(levels: readonly LevelUse[], tokens: number, nowMs: number): Refusal | undefined {
   for (const use of levels) {
     const refusal =
@@ -58,7 +58,7 @@ function slotRefusal(use: LevelUse): Refusal | undefined {
   return { kind: "rate_limit", level: use.level, limit: "max_parallel_requests", allowed, retryAfterMs };
 }
 
-/** Tokens that all levels' `tpm_limit` leave for one more call; infinite if none is set. */
+/** Tokens that all levels' `tpm_limit` leave for one more call; infinite without a limit. */
 export function tokenRoom(levels: readonly LevelUse[], nowMs: number): number {
   return Math.min(...levels.map(({ limits, tokens }) => roomOf(limits.tpm_limit, tokens, nowMs)));
 }
@@ -67,7 +67,9 @@ function roomOf(limit: number | null, count: TrailingCount, nowMs: number): numb
   return limit === null ? Number.POSITIVE_INFINITY : limit - count.used(nowMs);
 }
 
-/** The tightest limit of each sort over the levels, for `x-ratelimit-*`: what leaves least; of equals the narrowest. */
+/**
+ * The limit with the least remaining, for requests and for tokens (`x-ratelimit-*`). On a tie the narrowest level wins.
+ */
 export function ratesOf(levels: readonly LevelUse[], nowMs: number): Rates {
   const requests = tightest(
     levels.flatMap((use) => [

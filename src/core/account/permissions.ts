@@ -1,12 +1,12 @@
 /**
- * What an owner's or admin's key may do to the keys and teams of its account. Pure; the account object asks it in the
- * transaction that acts, so a key that was just revoked or narrowed does nothing more.
+ * What an owner's or admin's key may do to the keys and teams of its account. The account object checks this in the
+ * transaction that makes the change, so a key that was just revoked or narrowed can do nothing more.
  *
- * The rules. Members manage nothing. No key changes itself. No key makes one that has more than it has, gives an existing
- * one more of anything, or gets hold of one that has more (rotation shows a secret). It does not touch keys
- * of a higher role, nor by way of the team that such a key is in: it neither deletes nor blocks that team, nor sets its
- * limits. It gives no team more than it has itself, and moves no key that has more out of a team that held it back. A key
- * that belongs to a team stays in that team: its keys are all it sees, and the limits of teams are not its to set.
+ * The rules. A member manages nothing. No key changes itself. No key creates one with more than it has, gives an
+ * existing key more of anything, or rotates a key that has more (rotation reveals the secret). It does not touch keys
+ * of a higher role, neither directly nor through a team that such a key is in: it may not delete, block or limit that
+ * team. It gives no team more than it has, and does not move a key that has more out of a team that limited it. A key
+ * that belongs to a team sees only that team's keys and may not set the limits of teams.
  */
 
 import type { KeyDigest, KeyId, TeamId } from "../ids.ts";
@@ -38,7 +38,7 @@ export type DelegatedAction =
   | { kind: "amend_team"; id: TeamId; changes: TeamChanges }
   | { kind: "delete_team"; id: TeamId };
 
-/** `exceeds`: the field, as the bodies call it, in which the holder has less. */
+/** `exceeds`: the holder has less than the change would give in this field (named as in the request body). */
 export type Denial = { why: "role" | "own_key" | "team_key" } | { why: "exceeds"; field: string };
 
 export type DelegationOutcome =
@@ -47,30 +47,30 @@ export type DelegationOutcome =
   /** The acting key is not live. */
   | { kind: "refused"; refusal: Refusal }
   | { kind: "denied"; denial: Denial }
-  /** No such key or team that this key can see, or no longer a live one. */
+  /** No such live key or team that this key can see. */
   | { kind: "unknown" }
-  /** The team named is not a live one. */
+  /** The named team is not a live one. */
   | { kind: "no_team" }
   | TooMany;
 
 const rank = (role: Role): number => ROLES.length - ROLES.indexOf(role);
 
-/** The roles above one. */
+/** All roles higher than `role`. */
 export const rolesAbove = (role: Role): readonly Role[] => ROLES.filter((other) => rank(other) > rank(role));
 
-/** Whether a key may manage others at all. */
+/** Whether a key may manage other keys or teams at all. */
 export const manages = (holder: Key): boolean => holder.role !== "member";
 
-/** Whether the holder sees a key: in a team, it sees only that team's keys. */
+/** Whether the holder sees keys of this team: a holder in a team sees only that team's. */
 export const sees = (holder: Key, team: TeamId | null): boolean => holder.team === null || holder.team === team;
 
-/** A team that is acted on, and whether a live key of a higher role than the holder's is in it. */
+/** The team to change, and whether it contains a live key of a higher role than the holder's. */
 export interface TeamTarget {
   readonly team: Team;
   readonly hasHigherRole: boolean;
 }
 
-/** Why the holder may not do this to any target: decided before the target is looked up, so nothing can be probed. */
+/** Why the holder may not do this at all. Checked before the target is looked up, so that ids cannot be probed. */
 export function generalDenialOf(holder: Key, action: DelegatedAction): Denial | undefined {
   if (!manages(holder)) return { why: "role" };
   return isOnTeam(action) && holder.team !== null ? { why: "team_key" } : undefined;
@@ -80,7 +80,7 @@ type TeamAction = Extract<DelegatedAction, { kind: "create_team" | "amend_team" 
 const isOnTeam = (action: DelegatedAction): action is TeamAction =>
   action.kind === "create_team" || action.kind === "amend_team" || action.kind === "delete_team";
 
-/** Why the holder may not do this to `target` (the key or team acted on, where there is one); undefined: it may. */
+/** Why the holder may not do this to `target` (the key or team to change, if any); undefined if it may. */
 export function denialOf(
   holder: Key,
   action: DelegatedAction,
@@ -115,27 +115,27 @@ function keyDenialOf(
   return field === undefined ? undefined : { why: "exceeds", field };
 }
 
-/** What a key would have by this action that the holder must have too. */
+/** What this action gives to a key; the holder must have as much. */
 function grantedBy(action: Exclude<DelegatedAction, TeamAction>, target: Key | undefined): KeyChanges {
   if (action.kind === "create_key") return action.fields;
   if (action.kind === "rotate_key" && target) return target;
   if (action.kind !== "amend_key") return {};
-  // Only what changes is compared with the holder: what a key had before is not given now.
+  // Only changed fields are compared: what the key already had is not granted by this action.
   const { limits, ...changes } = action.changes;
-  // Outside its team it has all that its own limits allow.
+  // Outside its old team the key can use all that its own limits allow.
   if (target && changes.team !== undefined && changes.team !== target.team) {
     return { ...changes, limits: { ...target.limits, ...limits } };
   }
   return limits ? { ...changes, limits: wholeBudget(limits, target?.limits) } : changes;
 }
 
-/** A budget's amount and window belong together: if one changes, both are compared. */
+/** A budget's amount has a meaning only with its window: if one changes, both are compared. */
 function wholeBudget(changes: Partial<Limits>, limits: Limits | undefined): Partial<Limits> {
   if (!limits || (changes.maxBudgetNanoUsd === undefined && changes.budgetDuration === undefined)) return changes;
   return { maxBudgetNanoUsd: limits.maxBudgetNanoUsd, budgetDuration: limits.budgetDuration, ...changes };
 }
 
-/** The first field of `granted` in which it has more than the holder. */
+/** The first field in which `granted` has more than the holder. */
 function exceeding(holder: Key, granted: KeyChanges): string | undefined {
   const { role, scopes, models, expiresAtMs, team, limits } = granted;
   if (role !== undefined && rank(role) > rank(holder.role)) return "role";
@@ -144,19 +144,19 @@ function exceeding(holder: Key, granted: KeyChanges): string | undefined {
   if (expiresAtMs !== undefined && beyond(holder.expiresAtMs, expiresAtMs)) return "expires_at";
   if (team !== undefined && !sees(holder, team)) return "team";
   if (!limits) return undefined;
-  // A key without one has the default, so null is no more than that.
+  // Null stands for the default limit.
   const { free_rpm_limit = holder.limits.free_rpm_limit } = limits;
   const [mine, theirs] = [holder.limits.free_rpm_limit, free_rpm_limit].map((limit) => limit ?? DEFAULT_FREE_RPM);
   if (mine !== undefined && theirs !== undefined && theirs > mine) return "free_rpm_limit";
   return exceedingLimit(holder.limits, limits);
 }
 
-/** A team's is a cap over those of its keys: who has no limit of its own gives no more by it. */
+/** A team's limit only caps its keys, so a holder without a limit of its own grants nothing more by setting it. */
 function exceedingFree({ limits: mine }: Key, { free_rpm_limit: theirs }: Partial<Limits>): string | undefined {
   return theirs !== undefined && beyond(mine.free_rpm_limit, theirs) ? "free_rpm_limit" : undefined;
 }
 
-/** Null means no end, so it exceeds every end. */
+/** Whether `theirs` is more than `mine`; null is unlimited. */
 const beyond = (mine: number | null, theirs: number | null): boolean =>
   mine !== null && (theirs === null || theirs > mine);
 
@@ -165,7 +165,7 @@ function coversModels(mine: readonly string[] | null, theirs: readonly string[] 
   return theirs?.every((entry) => covers(mine, entry)) ?? false;
 }
 
-/** A prefix is covered by a shorter prefix, never by a list of names. */
+/** A `prefix*` entry is covered only by a shorter or equal prefix, never by a list of names. */
 function covers(mine: readonly string[], entry: string): boolean {
   if (!entry.endsWith("*")) return allowsModel(mine, entry);
   return mine.some((own) => own.endsWith("*") && entry.slice(0, -1).startsWith(own.slice(0, -1)));
@@ -181,7 +181,7 @@ function exceedingLimit(mine: Limits, theirs: Partial<Limits>): string | undefin
   if (counted) return counted;
   const { maxBudgetNanoUsd, budgetDuration } = theirs;
   if (maxBudgetNanoUsd !== undefined && beyond(mine.maxBudgetNanoUsd, maxBudgetNanoUsd)) return "max_budget";
-  // The same amount in a shorter window is more.
+  // The same amount in a shorter window allows more spending.
   const shorter =
     budgetDuration !== undefined &&
     BUDGET_DURATIONS.indexOf(budgetDuration) < BUDGET_DURATIONS.indexOf(mine.budgetDuration);

@@ -1,5 +1,5 @@
 /**
- * What the pipeline asks an account object before anything is held: may this key call this model, and at which prices?
+ * What the pipeline asks an account object before it takes a hold: may this key call this model, and at which prices?
  * Crosses RPC as values.
  */
 
@@ -19,18 +19,18 @@ export interface Inquiry {
   readonly model: string;
   readonly alias: string | null;
   readonly row: ModelRow;
-  /** The unit that must have a price; null: none has to. */
+  /** The unit that must have a price; null if none must. */
   readonly unit: Unit | null;
   /**
-   * `prices`: counts as a call that costs nothing. `quote`: the same with an upstream asked, and as a request.
-   * `submission`: the same until it is admitted, and no request yet, but limits must have room: admission follows, and
-   * judges them again.
+   * `prices`: counts as a free call. `quote`: a free call that reaches an upstream, and also counts as a request.
+   * `submission`: a free call that reaches an upstream; it is not counted as a request yet, but limits must have room.
+   * Admission follows and checks them again.
    */
   readonly purpose: "prices" | "quote" | "submission";
-  /** Of a submission: one that was carried out before needs neither room nor a quote. */
+  /** For a submission: one that was carried out before needs neither room nor a quote. */
   readonly idempotency?: IdempotencyRef | undefined;
   readonly startedAtMs: number;
 }
 
-/** `prices`: the tenant's, by its plan, for one price's worth of each unit. */
+/** `prices`: the tenant's prices under its plan, per `perPrice` of each unit. */
 export type Inquired = Outcome<{ prices: UnitPrices; rates: Rates }, { rates?: Rates; earlier?: EarlierCall }>;

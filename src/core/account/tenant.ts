@@ -1,6 +1,9 @@
 /**
- * What an account object keeps about its tenant, as the operator's API reads and writes it: account, teams, keys,
- * ledger. All of it crosses the object's RPC as values; expected refusals are values too.
+ * Accounts: who may call, what they may spend, and the rules of holds, limits and the ledger. Everything here is a pure
+ * decision over given facts; storage, clocks and HTTP are elsewhere.
+ *
+ * This file: what an account object stores about its tenant, as the API reads and writes it (account, teams, keys,
+ * ledger). All of it crosses the object's RPC as values; expected refusals are values too.
  */
 
 import type { AccountId, AccountNumber, CallId, KeyId, TeamId } from "../ids.ts";
@@ -11,8 +14,8 @@ export const BUDGET_DURATIONS = ["day", "week", "month", "total"] as const;
 export type BudgetDuration = (typeof BUDGET_DURATIONS)[number];
 
 /**
- * Limits of one account, team or key; null means none, of a key's `free_rpm_limit` the default (core/account/free-calls.ts).
- * `rpm`, `tpm`, `rpd` and `free_rpm` trail; budgets are UTC calendar windows.
+ * Limits of one account, team or key. Null means no limit, except a key's `free_rpm_limit`, which then has a default
+ * (core/account/free-calls.ts). `rpm`, `tpm`, `rpd` and `free_rpm` use trailing windows, budgets UTC calendar windows.
  */
 export interface Limits extends Readonly<Record<LimitName, number | null>> {
   readonly maxBudgetNanoUsd: number | null;
@@ -28,16 +31,16 @@ export const NO_LIMITS: Limits = {
   budgetDuration: "total",
 };
 
-/** A change of such fields: those it does not name, single limits too, stay as they are. */
+/** A partial change. Fields and limits that it does not name keep the value they have when the change is made. */
 export type Changes<Fields extends { readonly limits: Limits }> = Partial<Omit<Fields, "limits">> & {
   readonly limits?: Partial<Limits>;
 };
 
-/** What the operator chooses about an account. */
+/** What the operator sets for an account. */
 export interface AccountFields {
   readonly name: string;
   readonly blocked: boolean;
-  /** May go below zero, to `-creditLimitNanoUsd`. */
+  /** The balance may go down to `-creditLimitNanoUsd`. */
   readonly billsMonthly: boolean;
   readonly creditLimitNanoUsd: number;
   readonly computeEnabled: boolean;
@@ -62,7 +65,7 @@ export interface TeamFields {
 export interface Team extends TeamFields {
   readonly id: TeamId;
   readonly createdAtMs: number;
-  /** A deleted team's keys are blocked; its history stays. */
+  /** The keys of a deleted team are blocked; its history remains. */
   readonly deletedAtMs: number | null;
 }
 
@@ -74,7 +77,7 @@ type Scope = (typeof SCOPES)[number];
 export interface KeyFields {
   readonly name: string;
   readonly team: TeamId | null;
-  /** The contract's integer user; a key belongs to one person. */
+  /** The contract's integer user: the person that the key belongs to. */
   readonly user: number | null;
   readonly role: Role;
   readonly scopes: readonly Scope[];
@@ -104,7 +107,7 @@ export interface Key extends KeyFields {
   readonly revokedAtMs: number | null;
 }
 
-/** `charge` is negative; a call that cost nothing has one of zero, so entries join one to one with what was executed. */
+/** A `charge` is negative, or zero for a call that cost nothing: each executed call has exactly one entry. */
 export const ENTRY_KINDS = ["top_up", "refund", "correction", "charge"] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
@@ -125,27 +128,27 @@ export interface LedgerEntry {
 
 export interface Credit {
   readonly kind: "top_up" | "refund" | "correction";
-  /** Negative with `refund` and `correction` only. */
+  /** May be negative only for `refund` and `correction`. */
   readonly amountNanoUsd: number;
   readonly reference: string;
   readonly note: string | null;
 }
 
-/** A top-up counts once per reference. */
+/** Each reference is booked once. */
 export type CreditOutcome =
   | { kind: "booked"; entry: LedgerEntry }
   | { kind: "already_booked"; entry: LedgerEntry }
   | { kind: "reference_conflict"; entry: LedgerEntry }
-  /** The balance would leave what may be held or stored. */
+  /** The new balance could not be stored exactly, or would not cover the open holds. */
   | { kind: "out_of_range" };
 
-/** An account has as many live keys, or teams, as it may have. */
+/** The account has reached its maximum number of live keys or teams. */
 export interface TooMany {
   readonly kind: "too_many";
   readonly most: number;
 }
 
-/** The ledger, recomputed from its entries. `ok` only where `problems` is empty. */
+/** Check of the ledger, recomputed from its entries. `ok` only if `problems` is empty. */
 export interface Audit {
   readonly ok: boolean;
   readonly entriesNanoUsd: number;
@@ -155,18 +158,18 @@ export interface Audit {
   readonly operatorLossNanoUsd: number;
   readonly openHolds: number;
   readonly oldestHoldAtMs: number | null;
-  /** Usage events not yet known to stand in D1. */
+  /** Usage events that D1 has not confirmed. */
   readonly outbox: number;
   readonly problems: readonly string[];
 }
 
 export interface Page<T> {
   readonly data: readonly T[];
-  /** Give it back to go on; null at the end. */
+  /** Pass it to the next request; null on the last page. */
   readonly nextCursor: string | null;
 }
 export interface PageRequest {
   readonly cursor: string | null;
-  /** 1 to 1000. A page of large rows has fewer, and a cursor. */
+  /** 1 to 1000. A page of large rows may have fewer, with a cursor to continue. */
   readonly limit: number;
 }

@@ -1,12 +1,12 @@
 /**
- * How much was counted over a trailing window.
+ * Counts over a trailing window.
  *
- * A trailing window counts in buckets. A bucket leaves only when all of it is older than the window, so the oldest one,
- * of which a part has aged out, still counts whole: no stretch of the window's length ever holds more than its limit.
- * The price is that room may come back up to one bucket late. Nothing here knows where counts are kept.
+ * The window is divided into buckets. A bucket leaves only when all of it is older than the window, and counts whole
+ * until then. So no period of the window's length ever exceeds the limit, at the price that room may come back up to
+ * one bucket late. Where counts are stored is not this file's concern.
  *
- * A clock may be set back. What was counted after now counts as made now: it is not lost, and it leaves after the window's
- * length, not when the clock has caught up.
+ * A clock may be set back. Counts in the future are then treated as made now: they are not lost, and they leave after
+ * one window length instead of when the clock has caught up.
  */
 
 export interface WindowShape {
@@ -28,25 +28,26 @@ export class TrailingCount {
   readonly #shape: WindowShape;
   #buckets: Bucket[] = [];
   #total = 0;
-  /** Buckets that start before this have left for good. */
+  /** Buckets that start before this have left the window. */
   #gone = Number.NEGATIVE_INFINITY;
 
   constructor(shape: WindowShape) {
     this.#shape = shape;
   }
 
-  /** Counts `amount` (negative: a correction) in the bucket of `atMs`; without effect where that bucket has left. */
+  /** Adds `amount` to the bucket of `atMs`; negative corrects. No effect if that bucket has left. */
   add(atMs: number, amount: number): void {
     const startMs = Math.floor(atMs / this.#shape.bucketMs) * this.#shape.bucketMs;
     if (startMs < this.#gone || amount === 0) return;
-    // From the newest, where nearly every count goes.
+    // Search from the newest bucket, where nearly every count goes.
     const before = this.#buckets.findLastIndex((bucket) => bucket.startMs <= startMs);
     const bucket = this.#buckets[before];
     if (bucket?.startMs === startMs) {
       bucket.count += amount;
       if (bucket.count === 0) this.#buckets.splice(before, 1);
     } else if (amount < 0) {
-      // A correction of what has left, or was moved when the clock was set back, takes nothing from others.
+      // A correction for a bucket that has left, or was moved when the clock was set back, must not reduce other
+      // buckets.
       return;
     } else {
       this.#buckets.splice(before + 1, 0, { startMs, count: amount });
@@ -54,7 +55,7 @@ export class TrailingCount {
     this.#total += amount;
   }
 
-  /** What the window ending now holds. */
+  /** The count of the window that ends now. */
   used(nowMs: number): number {
     this.#moveFuture(nowMs);
     let left = 0;
@@ -68,13 +69,13 @@ export class TrailingCount {
     return this.#total;
   }
 
-  /** Takes back one of what was counted last. */
+  /** Takes back one of the latest counts. */
   takeBack(nowMs: number): void {
     const last = this.used(nowMs) > 0 ? this.#buckets.at(-1) : undefined;
     if (last) this.add(last.startMs, -1);
   }
 
-  /** Buckets that begin after now, all into the one that now lies in. */
+  /** Merges buckets that begin in the future into the current one. */
   #moveFuture(nowMs: number): void {
     const last = this.#buckets.at(-1);
     const startMs = Math.floor(nowMs / this.#shape.bucketMs) * this.#shape.bucketMs;
@@ -83,7 +84,7 @@ export class TrailingCount {
     this.#buckets.push({ startMs, count: future.reduce((sum, { count }) => sum + count, 0) });
   }
 
-  /** When `amount` more fits under `limit` if nothing else comes; null: never, it is larger than the limit. */
+  /** When `amount` more fits under `limit` if nothing else is counted; null if it never does, being above the limit. */
   fitsAtMs(amount: number, limit: number, nowMs: number): number | null {
     if (amount > limit) return null;
     let excess = this.used(nowMs) + amount - limit;
@@ -95,14 +96,14 @@ export class TrailingCount {
     return null;
   }
 
-  /** When the window is empty if nothing more comes. */
+  /** When the window is empty if nothing else is counted. */
   emptyAtMs(nowMs: number): number {
     this.used(nowMs);
     const last = this.#buckets.at(-1);
     return last ? this.#leavesAtMs(last) : nowMs;
   }
 
-  /** Where each count stands, for keeping it: `add` them to a new one. */
+  /** The buckets, for storage. To restore, `add` them to a new count. */
   buckets(): readonly (readonly [startMs: number, count: number])[] {
     return this.#buckets.map(({ startMs, count }) => [startMs, count]);
   }

@@ -1,20 +1,26 @@
 /**
- * Money: integers of nano-USD (1e-9 USD) in safe-integer numbers. Amounts above `MAX_NANO_USD` are refused where they
- * enter, so sums of any two stay exact. Fractions exist only while a price is multiplied, in bigint, and round up.
+ * Prices, usage and money: what a call used, what that costs, and how amounts are read and written. Knows nothing of
+ * accounts, limits or upstreams.
+ *
+ * Money is an integer number of nano-USD (1e-9 USD), a safe integer. Amounts above `MAX_NANO_USD` are refused where
+ * they enter, so the sum of any two stays exact. Fractions exist only while a price is multiplied: in bigint, rounded
+ * up.
  */
 export const NANO_PER_USD = 1_000_000_000;
 
-/** 9 million USD: the greatest amount accepted anywhere (SQLite in an object rounds above 2^53). */
+/** 9 million USD, the largest amount accepted anywhere: SQLite in an account object rounds above 2^53. */
 export const MAX_NANO_USD = 9_000_000 * NANO_PER_USD;
 
-/** A decimal number of USD, at most 9 fraction digits; exponents only as JSON numbers print small ones. */
+/**
+ * A decimal amount in USD, at most 9 fraction digits. The exponent is for small JSON numbers, which print as `1e-7`.
+ */
 const DECIMAL = /^(-?)(\d{1,16})(?:\.(\d{1,40}))?(?:e([+-]?\d{1,3}))?$/i;
 
 export type ParsedAmount = { ok: true; nanoUsd: number } | { ok: false; reason: string };
 
 /**
- * Reads USD as the operator's API takes it (decimal string or JSON number) into nano-USD, exactly.
- * Refused: anything else, more precise than a nano-USD, or beyond 9 million USD in either direction.
+ * Parses USD from the operator's API (decimal string or JSON number) into exact nano-USD. Refuses any other form, more
+ * than 9 decimals, and amounts beyond 9 million USD in either direction.
  */
 export function parseUsd(value: string | number): ParsedAmount {
   const text = typeof value === "number" ? String(value) : value.trim();
@@ -34,7 +40,7 @@ export function parseUsd(value: string | number): ParsedAmount {
   return { ok: true, nanoUsd: sign && amount !== 0 ? -amount : amount };
 }
 
-/** USD as a JSON number: a decimal that reads back as the same nano-USD below 2^23 USD (8.3 million), else to 2 nano-USD. */
+/** USD as a JSON number. It parses back to the same nano-USD below 2^23 USD (8.3 million); above, within 2 nano-USD. */
 export const toUsd = (nanoUsd: number): number => nanoUsd / NANO_PER_USD;
 
 /** USD as exact decimal text, for messages and CSV. */

@@ -1,9 +1,9 @@
 /**
- * The price book: from rows of cost and price to what one call may cost and did cost. All rounding is here, upwards.
+ * The price book: computes what a call may cost at most and what it did cost. All rounding happens here, upwards.
  */
 import { UNIT_NAMES, UNITS, type Unit, type Usage } from "./usage.ts";
 
-/** What a model is for; an endpoint says which kinds it serves. */
+/** What a model is for. Each endpoint lists the kinds that it serves. */
 export const MODEL_KINDS = [
   "chat",
   "image",
@@ -17,7 +17,7 @@ export const MODEL_KINDS = [
 ] as const;
 export type ModelKind = (typeof MODEL_KINDS)[number];
 
-/** Nano-USD for one price's worth of a unit (a million tokens, a second, an image, a request). */
+/** Nano-USD per `perPrice` of a unit (a million tokens, a second, an image, a request). */
 export type UnitPrices = { readonly [U in Unit]?: number };
 
 /** One row of the price book, valid from `fromMs` until a later row of the same model. */
@@ -26,24 +26,24 @@ export interface ModelRow {
   readonly kind: ModelKind;
   readonly fromMs: number;
   readonly costNanoUsd: UnitPrices;
-  /** Only the units that have a price of their own; the others take cost and the plan's markup. */
+  /** Only units with a price of their own; for the others the tenant pays cost plus the plan's markup. */
   readonly priceNanoUsd: UnitPrices;
-  /** Costs the tenant nothing. Without it every price must be above zero. */
+  /** Costs the tenant nothing. If false, every price must be above zero. */
   readonly free: boolean;
-  /** With an upstream, tenants may call the model there by its own id. */
+  /** If set, tenants may call the model at this upstream by its own id. */
   readonly upstream?: string | undefined;
   readonly maxOutputTokens?: number | undefined;
   readonly contextTokens?: number | undefined;
   readonly promptOverheadTokens?: number | undefined;
-  /** The most tokens that one part that is not text may count. */
+  /** The most tokens that one part other than text can come to. */
   readonly maxPartTokens?: number | undefined;
-  /** What own count assumes for such a part. */
+  /** Tokens that own count assumes for such a part. */
   readonly partTokens?: number | undefined;
 }
 
-/** What an account pays in place of the price book's own prices. */
+/** How an account's prices differ from the price book's. */
 export interface Plan {
-  /** Added to cost where a row has no price. At most 6 decimals. */
+  /** Added to cost where a row has no price of its own. At most 6 decimals. */
   readonly markupPercent: number;
   readonly overrides: { readonly [model: string]: PlanOverride };
 }
@@ -53,13 +53,13 @@ export type PlanOverride =
 
 export const NO_PLAN: Plan = { markupPercent: 0, overrides: {} };
 
-/** Prices fixed for one call, and the name of the rule they came from (it stands in the usage event). */
+/** The prices of one call, fixed at admission, and the name of the rule that set them (kept in the usage event). */
 export interface FixedPrices {
   readonly rule: string;
   readonly prices: UnitPrices;
 }
 
-/** Marked-up cost, rounded up to the nano-USD. */
+/** Cost plus markup, rounded up to a nano-USD. */
 function markUp(cost: number, percent: number): number {
   const millionths = BigInt(Math.round((100 + percent) * 1_000_000));
   const scale = 100_000_000n;
@@ -80,9 +80,10 @@ function mapPrices(prices: UnitPrices, change: (price: number, unit: Unit) => nu
 }
 
 /**
- * The tenant's prices for a call: the plan's override for the called name, else for the row's model; else the row's own
- * prices over marked-up cost. A free row costs nothing whatever the plan says, and no other row does: a markup on
- * a cost of zero is no price, so the row's own price applies.
+ * The tenant's prices for a call. The plan's override for the called name comes first, then its override for the row's
+ * model, then the row's own prices, with marked-up cost for units without one. A free row costs nothing whatever the
+ * plan says. Any other row always has a price: a markup on a cost of zero would give zero, so the row's own price is
+ * used.
  */
 export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): FixedPrices {
   if (row.free) return { rule: "free", prices: mapPrices(row.costNanoUsd, () => 0) };
@@ -102,7 +103,7 @@ export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): Fixed
   return { rule: marked ? `book:${row.model}:markup=${plan.markupPercent}` : `book:${row.model}`, prices: book };
 }
 
-/** Every unit's price is over this denominator once it is multiplied out. */
+/** The common denominator of all units' prices. */
 const COMMON = 1_000_000n;
 
 function line(quantity: number, priceNanoUsd: number, unit: Unit): bigint {
@@ -113,7 +114,7 @@ function total(lines: bigint): number {
   return Number((lines + COMMON - 1n) / COMMON);
 }
 
-/** Nano-USD for a usage at fixed prices: exact sum over the units, then rounded up once. Monotone in every quantity. */
+/** Nano-USD for a usage at fixed prices: the exact sum over the units, rounded up once. Monotone in every quantity. */
 export function costOf(usage: Usage, prices: UnitPrices): number {
   const cached = Math.min(usage.cached_input_tokens ?? 0, usage.input_tokens ?? 0);
   const quantities: Usage = { ...usage, input_tokens: (usage.input_tokens ?? 0) - cached, cached_input_tokens: cached };
@@ -133,7 +134,9 @@ export function dearestOf(bound: Usage, prices: UnitPrices): number {
   return costOf({ ...bound, cached_input_tokens: 0 }, { ...prices, input_tokens: input });
 }
 
-/** Whether these prices name every unit that a call can use. A unit without a price, or at none, is never given away: 402. */
+/**
+ * Whether every unit that a call can use has a price above zero. If not, the call is refused (402), never given away.
+ */
 export function pricesCover(usage: Usage, prices: UnitPrices): boolean {
   return UNIT_NAMES.every((unit) => !usage[unit] || unit === "cached_input_tokens" || (prices[unit] ?? 0) > 0);
 }

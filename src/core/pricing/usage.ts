@@ -1,12 +1,12 @@
 /**
- * What a call consumed, in the units that prices are made for.
+ * What a call used, in the units that have prices.
  *
- * `perPrice` says how many of the metered quantity one price buys: token prices are per million, seconds are metered in
- * milliseconds and priced per second, the rest is priced each.
+ * `perPrice` is how much of the metered quantity one price buys: tokens are priced per million, seconds are metered in
+ * milliseconds and priced per second, everything else is priced each.
  */
 export const UNITS = {
   input_tokens: { perPrice: 1_000_000 },
-  /** A subset of `input_tokens`; without a price of its own it costs what input costs. */
+  /** A subset of `input_tokens`. Without a price of its own, it costs the input price. */
   cached_input_tokens: { perPrice: 1_000_000 },
   output_tokens: { perPrice: 1_000_000 },
   video_tokens_720p: { perPrice: 1_000_000 },
@@ -15,9 +15,9 @@ export const UNITS = {
   video_tokens_720p_reference: { perPrice: 1_000_000 },
   video_tokens_1080p_reference: { perPrice: 1_000_000 },
   video_tokens_4k_reference: { perPrice: 1_000_000 },
-  /** Audio made; quantity in ms. */
+  /** Audio produced, in ms. */
   audio_seconds: { perPrice: 1_000 },
-  /** Audio heard; quantity in ms. */
+  /** Audio transcribed, in ms. */
   transcribed_seconds: { perPrice: 1_000 },
   images: { perPrice: 1 },
   requests: { perPrice: 1 },
@@ -29,26 +29,28 @@ export const UNIT_NAMES = Object.keys(UNITS) as [Unit, ...Unit[]];
 /** Quantities per unit, non-negative safe integers; a missing unit is zero. */
 export type Usage = { readonly [U in Unit]?: number };
 
-/** What a call counts against `tpm_limit`: input and output, cached input not twice. */
+/** Tokens that count against `tpm_limit`: input and output. Cached input is part of input and not added again. */
 export const countedTokens = (usage: Usage): number => (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
 
-/** What `after` has more than `before`, per unit; negative where it has less. */
+/** `after` minus `before`, per unit; may be negative. */
 export function usageDifference(after: Usage, before: Usage): Usage {
   const units = UNIT_NAMES.filter((unit) => (after[unit] ?? 0) !== (before[unit] ?? 0));
   return Object.fromEntries(units.map((unit) => [unit, (after[unit] ?? 0) - (before[unit] ?? 0)]));
 }
 
-/** Whether an upstream's usage figure is plausible. */
+/** Whether a usage figure from an upstream is plausible: a non-negative safe integer. */
 export const isCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 
 /**
- * What was read off one answer. `exact`: the upstream's own figures. `own_count`: they were missing, absurd or cut off,
- * so these are ours (docs/design.md, section 4, "Own count").
+ * The usage of one answer. `exact`: the upstream's own figures. `own_count`: those were missing, absurd or cut off, so
+ * the gateway counted (docs/design.md, section 4, "Own count").
  */
 export interface Reading {
   readonly source: "exact" | "own_count";
   readonly usage: Usage;
-  /** The upstream's input figure is below a tenth of our own count: charged as reported, and marked. */
+  /**
+   * The upstream reported less than a tenth of the input that we counted ourselves. Charged as reported, but marked.
+   */
   readonly lowInput?: true;
 }
