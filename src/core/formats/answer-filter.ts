@@ -1,6 +1,6 @@
 /**
- * Lets a JSON answer pass while it comes, without the members of its outermost object that nobody may see, and keeps of the
- * rest what must be known of it: the few small members that are asked for, and what kinds of values the others are.
+ * Filters a JSON answer while it passes: removes top-level members that tenants may not see, and remembers what must be
+ * known of the rest: the few small members that are asked for, and the kinds of the others.
  *
  * What passes is the upstream's bytes; where nothing is taken out, all of them. Memory: one small member at a time.
  */
@@ -9,14 +9,14 @@ import { JsonScan, OPEN_ARRAY, OPEN_OBJECT, type TopLevel } from "./json-scan.ts
 /** Whether a member passes, or what of it does: `rewrite` gives its value's bytes as they pass, null to drop the member. */
 export type MemberRule = "pass" | "drop" | Rewrite;
 export interface Rewrite {
-  /** A longer value is dropped. */
+  /** A longer value is removed. */
   readonly maxBytes: number;
   rewrite(raw: Uint8Array): Uint8Array | null;
 }
-/** The rule for each name; null stands for names that are too long to be anybody's. */
+/** The rule for each name; null stands for names too long to be known. */
 export type MemberRules = (name: string | null) => MemberRule;
 
-/** What is known of an answer that was not kept. */
+/** What is known of an answer that was not held. */
 export interface Skimmed {
   /**
    * Its outermost members that have ended: those with a rule to rewrite as they were, of the others what kind they are (an
@@ -54,14 +54,14 @@ export class AnswerFilter implements TopLevel, Skimmed {
   #first = 0;
   #anyPassed = false;
   #overlong = false;
-  /** True once something was left out or written anew. */
+  /** Something was removed or rewritten. */
   changed = false;
 
   constructor(rules: MemberRules) {
     this.#rules = rules;
   }
 
-  /** What of the chunk, and of what was kept back, passes now; null once this is no JSON object. */
+  /** The bytes that pass now, of this chunk and of those kept back; null once this is no JSON object. */
   push(chunk: Uint8Array): Uint8Array[] | null {
     this.#chunk = chunk;
     this.#from = 0;
@@ -178,7 +178,7 @@ class Kept {
     this.#maxBytes = maxBytes;
   }
 
-  /** False when it is too much; then nothing is kept. */
+  /** False if it is too much; then nothing is kept. */
   add(piece: Uint8Array): boolean {
     this.#bytes += piece.length;
     if (this.#bytes > this.#maxBytes) {

@@ -1,6 +1,6 @@
 /**
- * JSON text in pieces: what `JSON.stringify` says, encoded as UTF-8 a part at a time. In one go a text of 20 MB stands in
- * memory three times over, and twice as wide as soon as one character of it is; an isolate has room for that once.
+ * JSON text in pieces: what `JSON.stringify` says, encoded as UTF-8 a part at a time. Encoded at once, a text of 20 MB
+ * is in memory three times, at twice the width if one character is wide; an isolate has room for that once.
  */
 const encoder = new TextEncoder();
 
@@ -49,7 +49,7 @@ class Writer {
     this.#put('"');
   }
 
-  /** Small items are written many at a time. */
+  /** Small items are written together. */
   #writeList(items: readonly unknown[]): void {
     this.#put("[");
     for (let at = 0; at < items.length; ) {

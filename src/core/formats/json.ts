@@ -1,16 +1,18 @@
 /**
- * JSON as the gateway accepts it: UTF-8, at most `MAX_VALUES` values and `MAX_DEPTH` deep, every number one that survives
- * being read and written again. Anything else is refused with words that tell where, so that no value reaches an upstream
- * changed.
+ * JSON as the gateway accepts it: UTF-8, at most `MAX_VALUES` values and `MAX_DEPTH` deep, and only numbers that survive
+ * being read and written again. Anything else is refused with its place, so that no value reaches an upstream changed.
  *
- * All of that is judged on the bytes, in one pass that stops at the first thing wrong, before a text or a value is made of
- * them: a body of millions of values costs no more than its first 250,000.
+ * All of this is checked on the bytes, in one pass that stops at the first fault, before any text or value is built: a body
+ * of millions of values costs no more than its first 250,000.
+ *
+ * Lives in this folder: how bytes of each format are read and written (JSON, forms, SSE, audio, URLs). Must not know:
+ * endpoints, prices, accounts.
  */
 export const MAX_DEPTH = 64;
-/** Values of a document, itself and all that stands in it; names of fields are not counted among them. */
+/** Values of a document, including itself; names of fields do not count. */
 export const MAX_VALUES = 250_000;
 
-/** Fields of the document itself: an object of a hundred thousand names is slow to build and slow to copy. */
+/** Fields of the document itself: an object of a hundred thousand names is slow to build and to copy. */
 export const MAX_FIELDS = 1_000;
 
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; message: string };
@@ -25,7 +27,7 @@ export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): ParsedJson
   return read.ok ? parseText(read.text) : read;
 }
 
-/** The first half of `parseJson`: after it the bytes are needed no more. */
+/** The first half of `parseJson`; it needs the bytes, the second half does not. */
 export function readText(bytes: Uint8Array, maxValues = MAX_VALUES): JsonText {
   const scanner = new Scanner(bytes, maxValues);
   const message = scanner.run();
@@ -37,7 +39,7 @@ export function readText(bytes: Uint8Array, maxValues = MAX_VALUES): JsonText {
   }
 }
 
-/** A long text is decoded in parts: in one go a decoder holds it twice as wide, beside the text that comes out. */
+/** A long text is decoded in parts: at once, a decoder would hold a second copy at twice the width. */
 const DECODED_AT_ONCE = 1024 * 1024;
 
 function decode(bytes: Uint8Array): string {
@@ -92,7 +94,7 @@ class Scanner {
     this.#maxValues = maxValues;
   }
 
-  /** The words of the refusal; undefined where there is none. */
+  /** The refusal's message; undefined if there is none. */
   run(): string | undefined {
     const bytes = this.#bytes;
     const length = bytes.length;

@@ -3,8 +3,8 @@
  * once.
  *
  * It is read by the grammar and by nothing else: where readers are known to differ (a delimiter after a bare line feed,
- * two names, text around the form) it is refused with words that say why. What is read goes upstream written anew
- * (multipart/form-writer.ts), so that a form which this reader alone reads its way is still one form for everybody.
+ * two names, text around the form) it is refused and the message says why. What is read goes upstream written anew
+ * (multipart/form-writer.ts), so every reader downstream finds the same form.
  */
 import { otherThan, parseHeaderValue } from "./multipart/header-grammar.ts";
 import { indexOfBytes, lineFinder, startsWith } from "./multipart/line-search.ts";
@@ -33,7 +33,7 @@ const BLANK_LINE = encoder.encode("\r\n\r\n");
 
 const refused = (message: string): ParsedForm => ({ ok: false, message });
 
-/** RFC 2046, section 5.1.1, without the space, which some readers cut off. */
+/** RFC 2046, section 5.1.1, without the space, which some readers remove. */
 const BOUNDARY = /^[0-9A-Za-z'()+_,./:=?-]{1,70}$/;
 const NO_BOUNDARY =
   "The Content-Type needs a boundary of 1 to 70 letters, digits or other characters that RFC 2046 allows.";
@@ -94,7 +94,7 @@ function parsePart(raw: Uint8Array): FormPart | string {
   return { name, fileName, contentType, content };
 }
 
-/** A text field's value; undefined where it is not UTF-8. A byte order mark is a part of it. */
+/** A text field's value; undefined if it is not UTF-8. A byte order mark is part of it. */
 export const textOf = (part: FormPart): string | undefined => decode(part.content);
 
 function decode(bytes: Uint8Array): string | undefined {

@@ -1,11 +1,11 @@
 /**
- * Server-sent events as bytes: cuts a stream into whole events whatever way it arrives split, so that bytes can be
- * passed on untouched, and reads the data out of one.
+ * Server-sent events as bytes: cuts a stream into whole events, however it arrives split, so that bytes can be passed on
+ * unchanged, and reads an event's data.
  */
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** An event that has grown past this without an end is not one. */
+/** An event longer than this is broken. */
 const LONGEST_EVENT = 8 * 1024 * 1024;
 
 export class SseSplitter {
@@ -14,7 +14,7 @@ export class SseSplitter {
   #heldBytes = 0;
   #lineLength = 0;
   #afterCr = false;
-  /** A blank line ended with CR and its LF is due: the stream's lines end with CRLF. */
+  /** A blank line ended with CR and its LF is still to come: the stream's lines end with CRLF. */
   #lfDue = false;
   #lastEndWasCrLf = false;
 
@@ -83,7 +83,7 @@ export class SseSplitter {
   }
 
   #hold(bytes: Uint8Array): void {
-    // A copy: the chunk's buffer may be reused by whoever read it.
+    // A copy: its reader may reuse the chunk's buffer.
     this.#held.push(bytes.slice());
     this.#heldBytes += bytes.length;
   }

@@ -1,9 +1,9 @@
 /**
- * The list of accounts in the operator's books: number, id and name. All else about an account is in its object.
+ * The list of accounts in the operator's books: number, id and name. Everything else about an account is in its object.
  *
  * An account is made in three steps that can each be repeated: its row here (which gives the number), its object, its
- * opening balance. `opened_ms` is set last; a row without it belongs to a creation that broke off, is shown nowhere, and
- * is taken up again when the same id is asked for.
+ * opening balance. `opened_ms` is set last; a row without it belongs to an unfinished creation, is not listed,
+ * and is continued when the same id is requested.
  */
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
@@ -32,7 +32,7 @@ const accountOf = (stored: Stored): AccountRow => ({
   deleted: stored.deleted_ms !== null,
 });
 
-/** Ids that the books give themselves; nobody may choose one. */
+/** Generated ids; nobody may choose one. */
 export const GIVEN_ACCOUNT_ID = /^acct_\d+$/;
 
 /**

@@ -1,10 +1,10 @@
 /**
  * Edge records of keys: from digest to caller. Isolate first, then KV, then the account object itself.
  *
- * They speed and route; whether a key may call is the object's word alone. So a stale record does no harm, and a missing
- * one decides nothing: KV remembers misses, a new key must work at once, and only the object's own "no" makes a key
- * unknown. That "no" is remembered for a moment in the isolate, never in KV. KV failing costs speed only; the object
- * failing rejects, for an outage is not an unknown key.
+ * They save time; only the account object decides whether a key may call. So a stale record does no harm, and a missing
+ * one decides nothing: KV caches misses, a new key must work at once, and only the object's own "no" makes a key unknown.
+ * The isolate remembers that "no" for a moment, KV never. If KV fails, calls are slower; if the object fails, the look-up
+ * rejects, because an outage is not an unknown key.
  */
 import { type AccountId, type AccountNumber, asId, type KeyDigest, type KeyId } from "../../core/ids.ts";
 import type { Caller, LogLine } from "../../gateway/ports.ts";
@@ -85,7 +85,7 @@ async function askObject(
   return record;
 }
 
-/** Makes the first call of a key quicker; not needed for it to work. */
+/** Makes a key's first call quicker; the key works without it. */
 export async function writeRecord(parts: EdgeKeyParts, digest: KeyDigest, record: EdgeRecord): Promise<void> {
   try {
     await parts.kv.put(edgeKeyOf(digest), JSON.stringify(record), { expirationTtl: EDGE_RECORD_SECONDS });
@@ -94,7 +94,7 @@ export async function writeRecord(parts: EdgeKeyParts, digest: KeyDigest, record
   }
 }
 
-/** After a revocation or a rotation: the object refuses already, this only tidies. */
+/** After a revocation or a rotation. The object refuses already; this only tidies up. */
 export async function dropRecords(
   parts: EdgeKeyParts,
   cache: CallerCache,

@@ -1,18 +1,18 @@
 /**
- * The routing snapshot of one isolate, and its way to the others.
+ * The routing snapshot of one isolate, and how changes reach the others.
  *
  * The truth is D1; each of its changes raises a version there. KV carries the snapshot to isolates, which read it at most
- * every 10 s and never go back to a lower version than they have. Who changed something reads the books anew, uses
- * that at once, and publishes it: at most one KV write a second, and the writer goes on until what it wrote is
- * the version that D1 has, so two isolates writing at once cannot leave the older one standing.
+ * every 10 s and never go back to a lower version than they have. An isolate that changed something reads D1 again, uses
+ * the result at once, and publishes it: at most one KV write a second, until what it wrote is the version that D1 has. So
+ * two isolates that write at once cannot leave the older version in place.
  *
- * A name that the snapshot lacks is settled by asking D1 for the version alone: higher than ours, and the snapshot is
- * read anew. One such look-up a second serves all names. A caller that comes in the same second waits for the next one, so
- * that what was just made is never called unknown; all who wait share it. An account that asked in vain within the
- * second, or has several calls waiting, is answered from what is known: a flood of made-up names neither reads D1 nor
- * piles up, and delays nobody's news but that account's own.
+ * For a name that the snapshot lacks, D1 is asked for its version only; if that is higher, the snapshot is read again. One
+ * such look-up a second serves all names. A caller in the same second waits for the next one, and all who wait share it, so
+ * a name that was just made is never called unknown. An account that asked in vain within the second, or has several calls
+ * waiting, is answered from what is known: a flood of made-up names neither reads D1 nor piles up, and delays only that
+ * account.
  *
- * KV failing costs speed only. With D1 failing too, a snapshot stays in use for 90 s after it was last confirmed.
+ * If KV fails, calls are slower. If D1 fails too, a snapshot stays in use for 90 s after it was last confirmed.
  */
 import { EMPTY_SNAPSHOT } from "../../core/routing/routes.ts";
 import type { LogLine } from "../../gateway/ports.ts";
@@ -30,7 +30,7 @@ const ROUTING_LAST_RESORT_MS = 90_000;
 /** D1 is asked for the version at most this often, whatever names are missing. */
 const LOOK_UP_INTERVAL_MS = 1_000;
 const PUBLISH_INTERVAL_MS = 1_000;
-/** A `waitUntil` lives 30 s after the answer: a publisher older than this is taken for dead. */
+/** A `waitUntil` lives 30 s after the answer, so an older publisher is considered dead. */
 const PUBLISHER_LIFETIME_MS = 25_000;
 const LOOK_UP = "look-up";
 const MOST_ASKERS = 1_000;
@@ -53,7 +53,7 @@ export interface RoutingState {
   /** Reads of KV and questions to D1 under way, so that a burst of calls makes one of each. */
   readonly reads: Flights<VersionedRouting>;
   readonly lookUps: Flights<VersionedRouting>;
-  /** Who asked for a name in vain within the last second. */
+  /** Accounts that asked for a name in vain within the last second. */
   readonly vain: RecentMap<string, true>;
   /** How many calls have begun to wait for the next look-up within the last second, by who asks. */
   readonly waiting: RecentMap<string, number>;
@@ -119,7 +119,7 @@ function adopt(parts: RoutingParts, state: RoutingState, read: VersionedRouting)
   state.confirmedAtMs = parts.now();
 }
 
-/** For a name that the snapshot lacks. Rejects where D1 cannot say: an outage is not an unknown name. */
+/** For a name that the snapshot lacks. Rejects if D1 fails: an outage is not an unknown name. */
 export async function refresh(parts: RoutingParts, state: RoutingState, asker: string): Promise<VersionedRouting> {
   const known = state.snapshot.version;
   const lookUpNow = () => state.lookUps.run(LOOK_UP, () => lookUp(parts, state, asker));
@@ -134,7 +134,7 @@ export async function refresh(parts: RoutingParts, state: RoutingState, asker: s
   throwIfFailed(state);
   const waiting = state.waiting.get(asker, parts.now()) ?? 0;
   if (waiting >= MOST_WAITING || state.vain.get(asker, parts.now())) return state.snapshot;
-  // Never counted down: a call whose client left may end here without a word.
+  // Never counted down: a call whose client left may end here silently.
   state.waiting.set(asker, waiting + 1, parts.now() + LOOK_UP_INTERVAL_MS);
   await pause(Math.min(waitMs, LOOK_UP_INTERVAL_MS));
   // Of all who waited the first asks; one that is under way is joined, one that is over was for everybody.
@@ -176,7 +176,7 @@ export async function routingChanged(parts: RoutingParts, state: RoutingState): 
   parts.waitUntil(publish(parts, state));
 }
 
-/** Writes to KV until that is what D1 has and nobody here wished for more. */
+/** Writes to KV until it has D1's version and no further publication was requested. */
 async function publish(parts: RoutingParts, state: RoutingState): Promise<void> {
   const sinceMs = state.publishingSinceMs;
   try {

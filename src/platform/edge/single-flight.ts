@@ -1,15 +1,15 @@
 /**
- * One run of the same work at a time in an isolate: who comes while it runs waits for its end.
+ * One run of the same work at a time in an isolate: callers that come meanwhile wait for its result.
  *
- * A promise of another request never settles when that request is torn down. So nobody waits longer than
- * `LONGEST_WAIT_MS` for somebody else's run, and then does the work himself.
+ * A promise of another request never settles when that request is torn down. So a caller waits at most
+ * `LONGEST_WAIT_MS` for another's run, then does the work itself.
  */
 const LONGEST_WAIT_MS = 2_000;
 
 export class Flights<T> {
   readonly #running = new Map<string, Promise<T>>();
 
-  /** Runs the work, or gives what a run of the same name under way comes to. */
+  /** Runs the work, or gives the result of a run of the same name that is under way. */
   async run(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     const shared = running && (await inTime(running));

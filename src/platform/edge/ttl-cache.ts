@@ -1,6 +1,6 @@
 /**
- * A bounded map whose values end: what an isolate remembers for a short time. When it is full, what was set or read
- * longest ago goes first.
+ * A bounded map whose values expire: what an isolate remembers for a short time. When it is full, the least recently used
+ * value goes first.
  */
 export class RecentMap<K, V> {
   readonly #most: number;

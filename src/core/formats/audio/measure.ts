@@ -28,7 +28,7 @@ export class AudioMeasure {
     this.#window.release();
   }
 
-  /** Whole ms of what came so far; null where it is no audio that can be measured. */
+  /** Whole ms so far; null if it is no audio that can be measured. */
   get ms(): number | null {
     return this.#tally.unreadable ? null : Math.round(this.#tally.ms);
   }

@@ -1,9 +1,9 @@
 /**
  * Forms as they go upstream: written from what was read, never with the client's own headers, so that every reader finds
- * the fields in them that were judged and charged here.
+ * the fields that were checked and charged here.
  *
- * A field has `name` alone and no type, a file has `name`, `filename` and a type that is no text: readers that tell the
- * two apart by either come to the same. Names, file names and types hold no character that any reader decodes, escapes or
+ * A field has `name` alone and no type, a file has `name`, `filename` and a type that is no text: readers that tell
+ * them apart by either get the same result. Names, file names and types hold no character that any reader decodes, escapes or
  * cuts.
  */
 import type { FormPart } from "../multipart.ts";

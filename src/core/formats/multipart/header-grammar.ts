@@ -1,6 +1,6 @@
 /**
  * Values of headers with parameters: `form-data; name="file"`, by the grammar of RFC 9110 (tokens, quoted strings), and
- * nothing beside it. What other readers repair, each in its own way, is refused here.
+ * nothing beside it. What other readers repair, each in its own way, is refused.
  */
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = new RegExp(` *; *(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)")`, "y");

@@ -1,6 +1,6 @@
 /**
- * The headers of one part. Each stands once and is one that is known here: readers differ in which of two they take, in
- * what a folded line continues, and in what unknown ones change.
+ * The headers of one part. Each may stand once and must be known: readers differ in which of two they take, in what a
+ * folded line continues, and in what unknown headers change.
  */
 import { isToken, otherThan, parseHeaderValue } from "./header-grammar.ts";
 
@@ -29,7 +29,7 @@ const EXTENDED_VALUE = /^utf-8'[A-Za-z-]*'[!#$&+.^_`|~0-9A-Za-z%-]*$/i;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-/** From the text before the blank line. A string says what is wrong. */
+/** Parses the text before the blank line. A string says what is wrong. */
 export function parsePartHeaders(text: string): PartHeaders | string {
   const headers = new Map<string, string>();
   for (const line of text.split("\r\n")) {
