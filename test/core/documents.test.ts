@@ -44,6 +44,12 @@ describe("the documents", () => {
     expect(named.filter((name) => !existsSync(join(root, name)))).toEqual([]);
   });
 
+  it("name what stands in the files that they send a newcomer to", () => {
+    const walk = [...read("docs/architecture.md").matchAll(/`([^`]+)` in `([^`]+\.ts)`/g)];
+    expect(walk.length).toBeGreaterThan(10);
+    expect(walk.filter(([, name = "", file = ""]) => !read(file).includes(name)).map(([all]) => all)).toEqual([]);
+  });
+
   it("begin with a README of at most 800 words", () => {
     expect(read("README.md").split(/\s+/).filter(Boolean).length).toBeLessThanOrEqual(800);
   });
