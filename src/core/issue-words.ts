@@ -1,9 +1,9 @@
 /**
- * What is wrong with a value, as a sentence for who sent it: the field, what it must be, what it was.
+ * Describes an invalid value to the client in a sentence: the field, what it must be, what it was.
  *
- * The validator's own words are never shown: only words that a schema was given by hand, and else what the schema takes.
- * Of a wrong value its type and size are told; the value itself only where no text is expected, and only a short word of
- * letters and digits, so that no prompt and no key comes back in an error.
+ * The validator's own messages are never shown, only messages written for a schema by hand, or else a description of
+ * what the schema accepts. Of the wrong value, the type and size are shown. The value itself is shown only where no
+ * text is expected, and only as a short word of letters and digits, so that no prompt or key appears in an error.
  */
 import type * as z from "zod";
 import { charactersOf } from "./meters/audio.ts";
@@ -11,23 +11,23 @@ import { fieldNames, schemaAt, showsValues, typeWords } from "./schema-words.ts"
 
 type Path = readonly PropertyKey[];
 
-/** The first thing wrong. */
+/** The first problem found. */
 interface Fault {
   /** The field to blame. */
   readonly path: Path;
   /** Begins with a verb: "must be a number from 0 to 2". */
   readonly must: string;
-  /** Where the wrong value stands: at `path` or below. */
+  /** The path of the wrong value: `path` or below it. */
   readonly culprit: Path;
-  /** Whether a check of ours found it in a value of the right type. */
+  /** True if the value has the right type and failed one of our own checks. */
   readonly sameShape: boolean;
 }
 
 type Judged<Value> = { ok: true; data: Value } | { ok: false; fault: Fault };
 
-/** How an API writes its errors. */
+/** How an API writes paths in errors. */
 interface Spelling {
-  /** What the whole value is called: "The request body". */
+  /** Name of the whole value: "The request body". */
   readonly whole: string;
   pathOf(path: Path): string;
 }
@@ -38,10 +38,10 @@ interface Complaint {
   readonly message: string;
 }
 
-/** Stands where a schema was given no words of its own. */
+/** The placeholder message of a schema without one of its own. */
 const NO_WORDS = "";
 
-/** Validates, with the first fault in plain words. */
+/** Validates a value and describes the first fault. */
 export function judge<Value>(schema: z.ZodType<Value>, value: unknown): Judged<Value> {
   const outcome = schema.safeParse(value, { error: () => NO_WORDS });
   if (outcome.success) return { ok: true, data: outcome.data };
@@ -51,7 +51,7 @@ export function judge<Value>(schema: z.ZodType<Value>, value: unknown): Judged<V
   return { ok: false, fault: { path, must, culprit, sameShape: issue.code === "custom" } };
 }
 
-/** The same as a whole sentence. */
+/** The same, with the fault as a complete sentence. */
 export function validate<Value>(
   schema: z.ZodType<Value>,
   value: unknown,
@@ -97,7 +97,7 @@ function faultOf(schema: z.ZodType, issue: z.core.$ZodIssue): { must: string; pa
   return { must: at ? `must be ${typeWords(at)}` : "is not of the right form" };
 }
 
-/** Below a value that fits no part of a union: the field that came closest. */
+/** If a value matches no member of a union: the path, below it, of the field that came closest. */
 function deepest(issue: z.core.$ZodIssue): Path {
   if (issue.code !== "invalid_union") return [];
   return issue.errors.reduce<Path>((longest, [first]) => {
@@ -128,7 +128,7 @@ function unknownFields(
   return { must: `is not a field of this call${also}${hint}`, path: [...path, first] };
 }
 
-/** The names that somebody may have meant who wrote another: the closest, where any is close. */
+/** Suggestions for an unknown name: the closest known names, if any are close. */
 function closest(written: string, names: readonly string[]): readonly string[] {
   const ranked = names.map((name) => ({
     name,
@@ -146,7 +146,7 @@ function distance(one: string, other: string): number {
   return away <= (other.length < 5 ? 1 : 2) ? away : FAR;
 }
 
-/** The least number of letters to add, drop or change. */
+/** Edit distance: the least number of letters to add, drop or change. */
 function edits(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [at, letter] of [...one].entries()) {
@@ -160,10 +160,10 @@ function edits(one: string, other: string): number {
   return row[other.length] as number;
 }
 
-/** What may be shown of a value: no sentence has this form. */
+/** A value that may be quoted. No sentence has this form. */
 const SHORT_WORD = /^[A-Za-z0-9_.:-]{1,32}$/;
 
-/** A value as an error tells it. `shown`: whether a short word may be quoted. */
+/** Describes a value in an error. `shown`: a short word may be quoted. */
 export function formOf(value: unknown, shown = false): string {
   if (value === undefined) return "missing";
   if (value === null || typeof value === "number" || typeof value === "boolean") return String(value);
@@ -187,12 +187,12 @@ function valueAt(value: unknown, path: Path): unknown {
   );
 }
 
-/** Names of fields may be the caller's own, of any length. */
+/** Field names may be the caller's own, so they are cut to this length. */
 const LONGEST_STEP = 64;
 export const clipped = (name: string): string =>
   name.length > LONGEST_STEP ? `${name.slice(0, LONGEST_STEP)}...` : name;
 
-/** `messages[0].content`, as OpenAI writes paths. */
+/** OpenAI's notation: `messages[0].content`. */
 export const bracketed = (path: Path): string =>
   path.reduce<string>((text, step) => {
     if (typeof step === "number") return `${text}[${step}]`;
@@ -200,5 +200,5 @@ export const bracketed = (path: Path): string =>
     return text ? `${text}.${name}` : name;
   }, "");
 
-/** `targets.0.upstream`. */
+/** Dotted notation: `targets.0.upstream`. */
 export const dotted = (path: Path): string => path.map((step) => clipped(String(step))).join(".");

@@ -1,6 +1,6 @@
 /**
- * What comes of something that may be refused: what it gives, or why it is not done. Expected refusals are values, never
- * exceptions, and cross the account object's RPC as they are.
+ * The result of something that may be refused. Expected refusals are values, never exceptions; they cross the account
+ * object's RPC unchanged.
  */
 import type { Refusal } from "./refusal.ts";
 
@@ -9,7 +9,7 @@ export interface Refused {
   readonly refusal: Refusal;
 }
 
-/** `ok` with the fields of `Given`, or refused. `Facts`: what a refusal says besides. */
+/** Either `ok` with the fields of `Given`, or a refusal with the fields of `Facts`. */
 export type Outcome<Given extends object, Facts extends object = object> =
   | ({ readonly ok: true } & Readonly<Given>)
   | (Refused & Readonly<Facts>);

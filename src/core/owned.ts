@@ -1,8 +1,8 @@
 /**
- * Ids that the service hands out: each belongs to the account that made it, and to nobody else.
+ * Ids that the service hands out. Each belongs to the account that created it.
  *
- * An id is recorded in the account's object before the account can use it. Somebody else's id, an unknown one and one
- * that is no longer kept answer alike, without an upstream call.
+ * An id is recorded in the account object before the account can use it. Another account's id, an unknown one and an
+ * expired one get the same answer, without an upstream call.
  */
 import type { CallId } from "./ids.ts";
 
@@ -27,7 +27,7 @@ export interface Owned extends OwnedRef {
   readonly totalTokens: number;
 }
 
-/** Tokens that a call includes from the conversations that it names. */
+/** Tokens that a call brings along from the conversations that it names. */
 export const earlierTokens = (owned: readonly Owned[]): number => owned.reduce((sum, one) => sum + one.totalTokens, 0);
 
 /** A new id, recorded before its bytes pass. `continues`: the id whose conversation it continues. */
@@ -39,5 +39,5 @@ export interface NewOwned extends OwnedRef {
   readonly continues: string | null;
 }
 
-/** Conversations are kept this long after their last turn (contract: Responses conversation retention). */
+/** How long a conversation is kept after its last turn (contract: Responses conversation retention). */
 export const CONVERSATION_LIFE_MS = 24 * 60 * 60 * 1000;

@@ -1,8 +1,9 @@
 /**
- * Why a call is not served: a closed union with the facts in each arm, and one table from it to HTTP.
+ * Why a call is not served: a closed union with the facts of each case, and one table that maps it to HTTP.
  *
- * A refusal is data. It crosses the account object's RPC as a value, and becomes a response in `gateway/http/responses.ts` only.
- * Messages say what to do; they never carry a prompt, a key, a host, a credential or a cost.
+ * A refusal is data. It crosses the account object's RPC as a value and becomes a response only in
+ * `gateway/http/responses.ts`. Messages tell the client what to do; they never contain a prompt, a key, a host, a
+ * credential or a cost.
  */
 import { formatUsd } from "./pricing/money.ts";
 
@@ -12,9 +13,9 @@ export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_
 export type Refusal =
   | { kind: "no_key" }
   | { kind: "bad_key"; why: "malformed" | "unknown" | "revoked" | "expired" | "blocked" | "conflicting" }
-  /** The key is live but was not made for this surface. */
+  /** The key is live but not allowed to use this API. */
   | { kind: "scope_missing"; scope: "inference" | "compute" }
-  /** A model id `<name>:<integer>` that is not this account's: unknown ones get the same answer. */
+  /** An instance id `<name>:<integer>` of another account, or an unknown one; both get the same answer. */
   | { kind: "not_your_instance" }
   | { kind: "invalid_request"; message: string; param: string | null; code?: string }
   | { kind: "too_large"; limitBytes: number }
@@ -23,26 +24,26 @@ export type Refusal =
   | { kind: "model_not_found"; model: string }
   | { kind: "model_not_priced"; model: string }
   | { kind: "model_not_allowed"; model: string }
-  /** An id of a kind the service hands out that this account does not own, or no longer. */
+  /** An id of the service that this account does not own, or no longer. */
   | { kind: "id_not_found"; what: "response" | "video job" }
   | {
       kind: "rate_limit";
       level: LimitLevel;
       limit: LimitName;
       allowed: number;
-      /** When room is expected; for a call larger than the whole limit there is none: null. */
+      /** When room is expected; null if the call is larger than the whole limit. */
       retryAfterMs: number | null;
     }
   | { kind: "budget_spent"; level: LimitLevel; budgetNanoUsd: number; duration: string; retryAfterMs: number | null }
   | { kind: "no_credit"; neededNanoUsd: number; availableNanoUsd: number; heldNanoUsd: number }
-  /** This isolate holds as many large bodies as it may. */
+  /** This isolate has no room for another large body. */
   | { kind: "busy"; retryAfterMs: number }
   | { kind: "unpaid_work"; retryAfterMs: number }
-  /** The account object could not be asked. Money is never let through. */
+  /** The account object could not be reached, so the call is refused. */
   | { kind: "admission_unavailable" }
   /** No target could take the call; it was not executed. */
   | { kind: "no_healthy_upstream"; retryAfterMs: number | null }
-  /** The upstream refused the request itself; its sanitised words pass. */
+  /** The upstream refused the request itself; its cleaned message passes. */
   | {
       kind: "upstream_refused";
       status: 400 | 402 | 404 | 413 | 422;
@@ -50,12 +51,12 @@ export type Refusal =
       param: string | null;
       code: string | null;
     }
-  /** `repeatable`: worth the caller's own repeat. */
+  /** `repeatable`: the caller may send it again. */
   | { kind: "upstream_error"; repeatable: boolean }
   | { kind: "upstream_timeout"; repeatable: boolean }
-  /** More submissions of jobs in the window than the contract allows an account. */
+  /** More job submissions in the window than the contract allows an account. */
   | { kind: "too_many_submissions"; allowed: number; spanMs: number; retryAfterMs: number }
-  /** The video service's definite word on a request, by one of the contract's codes: nothing was made. */
+  /** The video service refused the request with one of the contract's codes: nothing was created. */
   | {
       kind: "video_refused";
       status: 400 | 429 | 502 | 503 | 504;
@@ -64,13 +65,13 @@ export type Refusal =
       retryable: boolean;
       retryAfterMs: number | null;
     }
-  /** What may have made something was sent, and no answer came: it is never sent again. */
+  /** The call may have created something, but no answer came. It is never sent again. */
   | { kind: "outcome_unknown" }
-  /** An `Idempotency-Key` that cannot be honoured, and why. */
+  /** The `Idempotency-Key` cannot be honoured. */
   | { kind: "idempotency"; why: "other_body" | "running" | "not_kept" }
   | { kind: "internal" };
 
-/** How a refusal is said over HTTP. */
+/** A refusal as HTTP. */
 export interface HttpRefusal {
   readonly status: number;
   readonly message: string;
@@ -79,11 +80,11 @@ export interface HttpRefusal {
   readonly param: string | null;
   /** Seconds, for `retry-after`. */
   readonly retryAfterSeconds?: number;
-  /** False where a repeat cannot mend it: sent as `x-should-retry: false`. */
+  /** False if a repeat cannot help: sent as `x-should-retry: false`. */
   readonly shouldRetry: boolean;
 }
 
-/** A wait longer than this is not worth an SDK's own repeat (docs/design.md, section 5). */
+/** SDKs should not retry by themselves after a wait longer than this (docs/design.md, section 5). */
 const LONGEST_USEFUL_WAIT_MS = 60_000;
 
 const BAD_KEY: Record<(Refusal & { kind: "bad_key" })["why"], string> = {
@@ -103,7 +104,7 @@ const LIMIT_WORDS: Record<LimitName, string> = {
   free_rpm_limit: "calls per minute that cost nothing",
 };
 
-/** Of a failure after which a repeat may be charged twice or fail again. */
+/** For a failure after which a repeat may be charged twice or fail again. */
 const NOT_REPEATED = "Check what it did before you send it again.";
 
 const IDEMPOTENCY: Record<(Refusal & { kind: "idempotency" })["why"], string> = {
@@ -114,7 +115,7 @@ const IDEMPOTENCY: Record<(Refusal & { kind: "idempotency" })["why"], string> = 
     "Use a new key to run it again.",
 };
 
-/** How long ids can be asked for. */
+/** How long each kind of id is kept. */
 const KEPT: Record<(Refusal & { kind: "id_not_found" })["what"], string> = {
   response: "responses are kept for 24 hours after the last turn",
   "video job": "video jobs are kept for 7 days",
@@ -143,7 +144,7 @@ const server = (status: number, message: string, code: string, shouldRetry: bool
   shouldRetry,
 });
 
-/** The one table from refusals to HTTP (docs/design.md, section 7). */
+/** The table from refusals to HTTP (docs/design.md, section 7). */
 const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kind: K }>) => HttpRefusal } = {
   no_key: () => invalid(401, "No API key was sent. Send it as `Authorization: Bearer <key>`.", null, "invalid_api_key"),
   bad_key: (refusal) => invalid(401, BAD_KEY[refusal.why], null, "invalid_api_key"),
@@ -196,7 +197,7 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
       "model",
       "model_not_allowed",
     ),
-  // No word of the id: somebody else's is answered as an unknown one is.
+  // The message omits the id: another account's id and an unknown one must get the same answer.
   id_not_found: (refusal) =>
     invalid(
       404,
@@ -322,7 +323,7 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     ),
 };
 
-/** What a refusal is over HTTP. */
+/** Looks up the refusal in the table. */
 export function toHttp<K extends Refusal["kind"]>(refusal: Extract<Refusal, { kind: K }>): HttpRefusal {
   return TABLE[refusal.kind as K](refusal);
 }

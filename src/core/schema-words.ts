@@ -1,16 +1,16 @@
 /**
- * What a schema takes, in plain English: "a whole number from 1 to 128", "one of mp3, wav, opus". For error messages, which
- * say what a field must be (issue-words.ts).
+ * Describes what a schema accepts: "a whole number from 1 to 128", "one of mp3, wav, opus". Used in error messages
+ * (issue-words.ts).
  */
 import type * as z from "zod";
 
-/** What is known of a list whose items zod itself does not see (endpoints/list.ts). */
+/** Facts about a list whose items zod does not see (endpoints/list.ts). */
 interface ListFacts {
   readonly item: z.ZodType;
-  /** Fewest and most items (0, no limit). */
+  /** Minimum and maximum number of items (0, no limit). */
   readonly least?: number | undefined;
   readonly most?: number | undefined;
-  /** What its items are called, in the plural. */
+  /** Plural name of the items. */
   readonly what?: string | undefined;
 }
 
@@ -19,17 +19,17 @@ export const registerList = (schema: z.ZodType, facts: ListFacts): void => void 
 export const listFacts = (schema: z.ZodType): ListFacts | undefined => LISTS.get(schema);
 
 const BRIEF = new WeakSet<z.ZodType>();
-/** Marks a field of text whose values are short and nobody's content, such as a language: an error may show a wrong one. */
+/** Marks a text field whose values are short and not private, such as a language: an error may quote a wrong one. */
 export function brief<Schema extends z.ZodType>(schema: Schema): Schema {
   BRIEF.add(schema);
   return schema;
 }
 
-// Each schema of zod is one of this union; the class type alone does not say so.
+// Every zod schema is a member of this union; its class type does not say so.
 const defOf = (schema: z.ZodType) => (schema as unknown as z.core.$ZodTypes)._zod.def;
 const asZod = (schema: z.core.$ZodType): z.ZodType => schema as z.ZodType;
 
-/** Without what only says that a field may be left out, has a default or is converted. */
+/** Strips wrappers: optional, nullable, default and conversion. */
 function unwrapped(schema: z.ZodType): z.ZodType {
   const def = defOf(schema);
   switch (def.type) {
@@ -44,7 +44,7 @@ function unwrapped(schema: z.ZodType): z.ZodType {
   }
 }
 
-/** Of a text's length, a list's or a number. */
+/** Bounds of a number, or of the length of a text or list. */
 interface Bounds {
   readonly whole?: boolean;
   readonly minimum?: number;
@@ -59,7 +59,7 @@ function boundsOf(schema: z.ZodType): Bounds {
 }
 
 function boundOf(check: z.core.$ZodCheck): Bounds {
-  // As with schemas: each check of zod is one of this union.
+  // As with schemas: every zod check is a member of this union.
   const { def } = (check as z.core.$ZodChecks)._zod;
   switch (def.check) {
     case "min_length":
@@ -77,7 +77,7 @@ function boundOf(check: z.core.$ZodCheck): Bounds {
   }
 }
 
-/** Goes after "must be". */
+/** Completes "must be ...". */
 export function typeWords(schema: z.ZodType): string {
   const bare = unwrapped(schema);
   const def = defOf(bare);
@@ -139,7 +139,7 @@ function plural(item: z.ZodType): string {
   return type === "string" || type === "number" || type === "object" ? `${type}s` : "items";
 }
 
-/** The schema of what stands at a path; undefined where the schema leaves that open. */
+/** The schema at a path; undefined if the schema leaves it open. */
 export function schemaAt(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType | undefined {
   const [step, ...rest] = path;
   const bare = unwrapped(schema);
@@ -165,13 +165,13 @@ export function schemaAt(schema: z.ZodType, path: readonly PropertyKey[]): z.Zod
   }
 }
 
-/** The names of an object's fields; none where the schema is of something else. */
+/** The names of an object's fields; none for other schemas. */
 export function fieldNames(schema: z.ZodType | undefined): readonly string[] {
   const def = schema && defOf(unwrapped(schema));
   return def?.type === "object" ? Object.keys(def.shape) : [];
 }
 
-/** Whether an error may show a short wrong value: where names of a list, numbers or flags are expected, never text. */
+/** Whether an error may quote a short wrong value: where an enum, numbers or flags are expected, never text. */
 export function showsValues(schema: z.ZodType): boolean {
   const bare = unwrapped(schema);
   const def = defOf(bare);

@@ -1,6 +1,6 @@
 /**
- * The one thing beyond the language that the core uses: UTF-8. Declared here because the core is compiled without the
- * types of any platform; every runtime has it.
+ * UTF-8 is the only thing that the core uses beyond the language. It is declared here because the core is compiled
+ * without any platform's types; every runtime has it.
  */
 declare class TextEncoder {
   encode(text?: string): Uint8Array<ArrayBuffer>;

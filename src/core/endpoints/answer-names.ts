@@ -1,9 +1,9 @@
 /**
- * What of an upstream's answer a tenant may see (docs/design.md, section 6): the names of the outermost members of a
- * JSON answer, and of its usage. Whatever else an upstream says there, of costs, of who served it, of whose account
- * it was, stays here.
+ * Which members of an upstream's answer a tenant may see (docs/design.md, section 6): top-level names of a JSON answer
+ * and members of its usage. Anything else the upstream adds, such as costs, providers or accounts, is dropped.
  *
- * Wide enough for what SDKs and their users read; what stands inside `choices`, `output` or `data` passes as it is.
+ * The lists include everything that SDKs and their users read. The contents of `choices`, `output` and `data` pass
+ * unchanged.
  */
 import { AnswerFilter, concat, type MemberRules, type Rewrite } from "../formats/answer-filter.ts";
 import { asObject } from "../formats/json-fields.ts";
@@ -34,12 +34,12 @@ const DETAILS = names(`
 const DETAIL_FIGURES = names(`
   cached_tokens cache_write_tokens cache_creation_tokens text_tokens audio_tokens image_tokens video_tokens
   reasoning_tokens accepted_prediction_tokens rejected_prediction_tokens`);
-/** How a transcript's usage is told. */
+/** The values of `type` in a transcript's usage. */
 const USAGE_TYPES = names("tokens duration");
 
 const figure = (value: unknown): boolean => value === null || isCount(value);
 
-/** A member of a usage object as it passes; undefined: it does not. */
+/** A member of a usage object as it passes; undefined to drop it. */
 function usageMember(name: string, value: unknown): unknown {
   if (FIGURES.has(name)) return figure(value) ? value : undefined;
   if (name === "type") return USAGE_TYPES.has(String(value)) ? value : undefined;
@@ -67,21 +67,21 @@ const USAGE: Rewrite = {
     const usage = asObject(value);
     if (!usage) return null;
     const anew = JSON.stringify(usageAnew(usage));
-    // No text that passes has a space in it: what is the same but for spaces holds nothing else, a name twice neither.
+    // No allowed text contains a space. If both differ only in spaces, `raw` holds nothing else and no name twice.
     return anew === text.replace(/\s+/g, "") ? raw : encoder.encode(anew);
   },
 };
 
-/** An error beside an answer is no answer's to show. */
+/** A successful answer must not show an error; null is allowed. */
 const NO_ERROR: Rewrite = {
   maxBytes: 16 * 1024,
   rewrite: (raw) => (decoder.decode(raw) === "null" ? raw : null),
 };
 
-/** Kept because it may have to be recorded before it passes. */
+/** Kept because ownership may have to be recorded before the id passes. */
 const ID: Rewrite = { maxBytes: 1024, rewrite: (raw) => raw };
 
-/** `allowed`: the endpoint's names; null where every name passes. */
+/** `allowed`: the endpoint's names; null lets every name pass. */
 export function answerRules(allowed: ReadonlySet<string> | null): MemberRules {
   if (allowed === null) return () => "pass";
   return (name) => {
@@ -94,14 +94,14 @@ export function answerRules(allowed: ReadonlySet<string> | null): MemberRules {
 
 const FRAME_RULES: MemberRules = (name) => (name === "usage" ? USAGE : "pass");
 
-/** Longer than an event may be. */
+/** Longer than any event may be. */
 const LONGEST_FRAME = 16 * 1024 * 1024;
 
-/** The usage of a frame's `response`. */
+/** Rewrites the usage inside a frame's `response`. */
 const RESPONSE_FRAME_RULES: MemberRules = (name) =>
   name === "response" ? { maxBytes: LONGEST_FRAME, rewrite: (raw) => passedOf(raw, FRAME_RULES) } : "pass";
 
-/** A value as it passes by the rules, the very bytes that came where nothing is changed; null where it is no object. */
+/** Applies the rules to a value. Returns `raw` itself if nothing changes; null if it is no JSON object. */
 function passedOf(raw: Uint8Array, rules: MemberRules): Uint8Array | null {
   const filter = new AnswerFilter(rules);
   const passed = filter.push(raw);
@@ -109,7 +109,7 @@ function passedOf(raw: Uint8Array, rules: MemberRules): Uint8Array | null {
   return filter.changed ? concat(passed) : raw;
 }
 
-/** A frame that carries usage, with what of it passes; null: it passes as it is. `within`: the member that usage is part of. */
+/** Rewrites the usage in a frame; null if the frame passes unchanged. `within`: the member that contains the usage. */
 export function withUsageAnew(data: string, within: "response" | null): string | null {
   const raw = encoder.encode(data);
   const passed = passedOf(raw, within === "response" ? RESPONSE_FRAME_RULES : FRAME_RULES);

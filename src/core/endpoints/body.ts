@@ -1,5 +1,5 @@
 /**
- * Kinds of request bodies, as values for the table: how a body is judged, and what of it goes upstream.
+ * The kinds of request bodies: how each is checked, and what of it goes upstream.
  */
 import type * as z from "zod";
 import { encodeJson } from "../formats/encode-json.ts";
@@ -17,10 +17,10 @@ import { OTHER_DATA } from "./inspection/callers-data.ts";
 import { type FieldRules, Inspector } from "./inspection/inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
 
-/** A body that was read within its limit, by its kind. */
+/** A body that was read within its limit. */
 export type RawBody =
   | { readonly kind: "json"; readonly value: unknown }
-  /** `boundary`: the one under which the form goes upstream. */
+  /** `boundary`: the new one, for sending the form upstream. */
   | { readonly kind: "form"; readonly boundary: FormBoundary; readonly parts: readonly FormPart[] }
   | { readonly kind: "any"; readonly contentType: string | null; readonly bytes: Uint8Array }
   | { readonly kind: "none" };
@@ -29,8 +29,8 @@ export type BodyKind = RawBody["kind"];
 const encoder = new TextEncoder();
 
 /**
- * What tells one body from another, piece by piece. Of a form it is what goes upstream of it: not its boundary, which is
- * new each time the same form is sent.
+ * The bytes that identify a body, in pieces. A form's boundary is left out, because it differs each time the same form
+ * is sent.
  */
 export function identityOf(raw: RawBody): readonly Uint8Array<ArrayBuffer>[] {
   switch (raw.kind) {
@@ -52,28 +52,30 @@ function identityOfHead({ name, fileName, contentType }: FormPart): Uint8Array<A
 
 type ParsedBody<Body> = Outcome<{ body: Body; payload: Payload }>;
 
-/** What the table says of a body. */
+/** A row's rule for its body. */
 export interface BodyRule<Body> {
   readonly kind: BodyKind;
   readonly maxBytes: number;
-  /** For documents; null where any bytes pass. */
+  /** For the OpenAPI document; null if any bytes are accepted. */
   readonly schema: z.ZodType | null;
-  /** `taken`: names of fields that are set for each try; `forced`: fields set over the caller's. */
+  /** `taken`: fields that are set for each try; `forced`: fields that override the caller's. */
   parse(raw: RawBody, rules: BodyRules<Body>): ParsedBody<Body>;
 }
 interface BodyRules<Body> {
   readonly taken: readonly string[];
   readonly forced: (body: Body) => Record<string, unknown>;
-  /** UTF-8 bytes of data URLs, whose content is charged per part and not as text. */
+  /** UTF-8 bytes of data URLs, which are charged per part and not as text. */
   readonly dataUrlBytes: (body: Body) => number;
 }
 
-/** As OpenAI writes errors. */
+/** OpenAI's way to write errors. */
 const SPELLING = { whole: "The request body", pathOf: bracketed };
 
 const OTHER_FIELDS: FieldRules = { data: OTHER_DATA };
 
-/** Made when the first body comes: what a row takes is only known then, and is the same each time. */
+/**
+ * Creates the inspector with the first body, since `taken` is only known then; it is the same for each call of a row.
+ */
 function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly string[]) => Inspector {
   let made: Inspector | undefined;
   return (taken) => {
@@ -82,11 +84,11 @@ function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly stri
   };
 }
 
-/** JSON bodies up to this many bytes (docs/design.md, section 7). */
+/** The largest JSON body (docs/design.md, section 7). */
 export const MAX_JSON_BYTES = 20 * 1024 * 1024;
 const MAX_FORM_BYTES = 26 * 1024 * 1024;
 
-/** A JSON object. The schema only judges: what is sent are the caller's own values. */
+/** A JSON object. The schema only checks; the caller's own values are what is sent. */
 export function json<Body extends object>(schema: z.ZodType<Body>, fields: FieldRules = OTHER_FIELDS): BodyRule<Body> {
   const inspectorOf = inspectors(schema, fields);
   return {
@@ -110,7 +112,7 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
   };
 }
 
-/** A file of a form. */
+/** A file in a form. */
 export interface FormFile {
   readonly fileName: string;
   readonly contentType: string | undefined;
@@ -120,7 +122,9 @@ export interface FormFile {
 export const isFormFile = (value: unknown): value is FormFile =>
   typeof value === "object" && value !== null && "bytes" in value && "fileName" in value;
 
-/** multipart/form-data: text fields as strings, files as `FormFile`. Each name stands once, but for lists (`name[]`). */
+/**
+ * multipart/form-data: text fields as strings, files as `FormFile`. Names must be unique, except for lists (`name[]`).
+ */
 export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldRules = OTHER_FIELDS): BodyRule<Body> {
   const inspectorOf = inspectors(schema, rules);
   return {
@@ -169,10 +173,10 @@ function addField(fields: Record<string, string | FormFile>, part: FormPart, ins
   return { ok: true, part: { ...part, name } };
 }
 
-/** Some readers drop it and others do not. */
+/** Refused, because some readers drop it and others do not. */
 const BYTE_ORDER_MARK = "\uFEFF";
 
-/** Any bytes, passed on as they are. */
+/** Any bytes, forwarded unchanged. */
 export const anything: BodyRule<Uint8Array> = {
   kind: "any",
   maxBytes: MAX_FORM_BYTES,
@@ -183,7 +187,7 @@ export const anything: BodyRule<Uint8Array> = {
   },
 };
 
-/** No body; one that is sent is not read. */
+/** No body. If one is sent, it is not read. */
 export const nothing: BodyRule<null> = {
   kind: "none",
   maxBytes: 0,

@@ -1,4 +1,7 @@
-/** A call as the endpoint table makes it: from a request's path and body to one plain value, whatever its endpoint. */
+/**
+ * A call as the endpoint table builds it: a request's path and body parsed into one plain value, the same for all
+ * endpoints.
+ */
 import type { Bound } from "../account/hold.ts";
 import type { AnswerReader, Measured, Sent } from "../meters/meter.ts";
 import type { Outcome } from "../outcome.ts";
@@ -9,9 +12,9 @@ import type { VideoUnit } from "../video/rates.ts";
 import type { RawBody } from "./body.ts";
 import type { Payload } from "./payload.ts";
 
-/** A request as the table takes it: its path, what that names, and a body read within its limit. */
+/** The table's input: the path, its parameters, and a body that was read within its limit. */
 export interface RawCall {
-  /** As it stood in the URL, not decoded. */
+  /** As in the URL, not decoded. */
   readonly askedPath: string;
   readonly params: Readonly<Record<string, string>>;
   readonly body: RawBody;
@@ -20,40 +23,40 @@ export interface RawCall {
 /** A recording that a call sends. */
 export interface Recording {
   readonly bytes: Uint8Array;
-  /** The field that it stands in. */
+  /** The body field that contains it. */
   readonly field: string;
-  /** A longer one is refused; null where any length will do. */
+  /** A longer one is refused; null for no limit. */
   readonly longestMs: number | null;
 }
 
 /** One validated call, whatever its endpoint. */
 export interface Call {
-  /** The model as the tenant named it; null where something else that the call names decides. */
+  /** The model as the tenant named it; null if an id or instance decides. */
   readonly model: string | null;
-  /** The instance that the path names, as text, and the path as it was asked; null on other endpoints. */
+  /** The instance id in the path, as text, and the path as requested; null on other endpoints. */
   readonly instance: { readonly id: string; readonly askedPath: string } | null;
   /** The upstream's path, built from stored parts only. */
   readonly path: string;
   readonly payload: Payload;
-  /** Fields that tell the tenant's users apart; they go upstream as pseudonyms only. */
+  /** Fields that identify the tenant's users; sent upstream only as pseudonyms. */
   readonly pseudonyms: Readonly<Record<string, string>>;
-  /** The media type of the answer asked for. */
+  /** The media type requested for the answer. */
   readonly accept: string;
-  /** True where the client reads the answer while it is made. */
+  /** True if the client reads the answer while it is produced. */
   readonly streams: boolean;
-  /** Ids of the service that the call names: each must be the account's own. The first one pins the target. */
+  /** Ids of the service that the call names. Each must belong to the account; the first one pins the target. */
   readonly owned: readonly OwnedRef[];
-  /** The rate that the job is charged by which is submitted or asked about; null on other endpoints. */
+  /** The rate for the job that is submitted or quoted; null on other endpoints. */
   readonly jobUnit: VideoUnit | null;
-  /** A recording whose length the bound needs; measured by the pipeline. */
+  /** A recording whose length the bound needs. The pipeline measures it. */
   readonly recording: Recording | null;
-  /** What tells this call's body from another's, where the call makes something. */
+  /** What identifies this call's body, if the call creates something; empty otherwise. */
   identity(): readonly Uint8Array<ArrayBuffer>[];
-  /** Why the row names no bound for this call; null where it does. */
+  /** The refusal if the model's row gives no bound for this call; null if it does. */
   boundless(row: ModelRow): Refusal | null;
-  /** The true upper bound. */
+  /** The most that the call can use. */
   bound(row: ModelRow, measured: Measured): Bound;
-  /** A fresh reader for the answer of one try; `sent` is null where the call costs nothing. */
+  /** A new reader for the answer of one try. `sent` is null for a free call. */
   reader(sent: Sent | null): AnswerReader;
 }
 

@@ -1,8 +1,9 @@
 /**
- * The endpoint table's type: an endpoint as a value.
+ * Endpoints: the contract as a table of values. A row says how its body is checked, what the call may use and what of
+ * the answer a tenant may see. Endpoints do not know who calls, which target serves or what it costs.
  *
- * `endpoint()` checks an entry against its own body's type and then erases that type: what comes out of `parse` is a
- * plain `Call`, so nothing after it knows which endpoint it serves. Adding an endpoint is adding an entry.
+ * `endpoint()` checks an entry against its own body type and then erases that type: `parse` returns a plain `Call`, so
+ * nothing downstream depends on the endpoint. To add an endpoint, add an entry.
  */
 import type * as z from "zod";
 import type { MemberRules } from "../formats/answer-filter.ts";
@@ -20,114 +21,116 @@ import type { Call, ParseResult, RawCall, Recording } from "./call.ts";
 import type { ErrorShape } from "./error-shape.ts";
 
 /**
- * How the pipeline serves a row; each has its file in `gateway/flows/`. `forwarded`: held, sent, charged when it was
- * answered. `job`: quoted by the upstream first, by the row named, then submitted; its hold lives on with the job that the
- * answer names. `quote`: asks what a job may come to; counts as a request and costs nothing. `poll`: a job's state, which
- * the account object asks for. `prices`: answered from the tenant's prices. `free`: sent to where the id that it names
- * lives; costs nothing. `local`: answered from what the gateway knows.
+ * How the pipeline serves a row; each flow has its file in `gateway/flows/`.
+ *
+ * `forwarded`: takes a hold, is sent, and is charged when answered. `job`: first quoted by the upstream through
+ * `quotedBy`, then submitted; its hold stays open for the job that the answer names. `quote`: asks what a job may cost;
+ * free, but counts as a request. `poll`: a job's state, fetched by the account object. `prices`: answered from the
+ * tenant's prices. `free`: sent to the target where the named id is kept; costs nothing. `local`: answered by the
+ * gateway alone.
  */
 type Flow =
   | { readonly kind: "forwarded" | "quote" | "poll" | "prices" | "free" }
   | { readonly kind: "job"; readonly quotedBy: Endpoint }
   | { readonly kind: "local"; answer(call: Call, facts: LocalFacts): LocalAnswer };
 
-/** What a row that is answered here may know: nothing of it is secret to the key. */
+/** What a `local` row may use for its answer. The key may see all of it. */
 interface LocalFacts {
-  /** The models that the key may call now. */
+  /** The models that the key can call now. */
   readonly models: readonly ModelRow[];
 }
-/** `missing`: a name that is not known here; the operator's books are asked before this refusal is told. */
+/** `missing`: the name is not in the routing snapshot; the operator's books are checked before refusing. */
 export type LocalAnswer = Outcome<{ body: unknown }, { missing?: boolean }>;
 
-/** How the answer of a call is made again, from the id that it handed out, when the call is repeated. */
+/** How to rebuild a call's answer for a repeat, from the id that it created. */
 export type ReadBack =
   | { readonly kind: "known"; answer(created: Owned): string }
   | { readonly kind: "asked"; readonly by: Endpoint; asEvents(answer: Record<string, unknown>): string };
 
-/** An entry of the table, as the pipeline sees it. */
+/** A table entry as the pipeline sees it. */
 export interface Endpoint {
   /** Names the endpoint in reports, e.g. `chat.completions`. */
   readonly id: string;
   readonly method: "GET" | "POST";
-  /** With `{name}` where the path has a parameter, `{name*}` where that may have slashes. */
+  /** `{name}` is a path parameter; `{name*}` may contain slashes. */
   readonly path: string;
   /** One line for the OpenAPI document. */
   readonly summary: string;
   readonly body: { readonly kind: BodyKind; readonly maxBytes: number; readonly schema: z.ZodType | null };
-  /** Kinds of models it serves. */
+  /** The kinds of models that it serves. */
   readonly kinds: readonly ModelKind[];
   /** Whether user instances may be called here. */
   readonly instances: boolean;
   readonly flow: Flow;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
-  /** What the codes in an upstream's errors mean; null where only its statuses count. */
+  /** Reads the codes in an upstream's errors; null if only statuses matter. */
   readonly readCode: ReadCode | null;
-  /** Nothing is made for the answer: its first byte is due as soon as a stream's. */
+  /** The answer needs no model, so its first byte is due as soon as a stream's. */
   readonly atHand: boolean;
-  /** Only a whole JSON answer is of use: a longer one than is held is none. */
+  /** Only a complete JSON answer is useful; one too long to be buffered counts as no answer. */
   readonly wholeAnswer: boolean;
-  /** The body stands for an idempotency key that was not sent. */
+  /** If the client sent no idempotency key, the body serves as one. */
   readonly bodyIsKey: boolean;
-  /** Null where a repeat's answer cannot be made again. */
+  /** Null if the answer cannot be rebuilt for a repeat. */
   readonly readBack: ReadBack | null;
-  /** The field that names the model in the body; null where none does. */
+  /** The body field that names the model; null if none does. */
   readonly modelField: string | null;
-  /** The documented field in which an output cap is sent; null where there is none. */
+  /** The documented field that carries the output cap; null if there is none. */
   readonly capField: string | null;
-  /** What kind of id the answer carries that is the account's from then on; null where none. */
+  /** The kind of id that the answer hands out, owned by the account from then on; null if none. */
   readonly creates: OwnedRef["kind"] | null;
-  /** What of a JSON answer passes. */
+  /** Which members of a JSON answer pass. */
   readonly answerRules: MemberRules;
-  /** Of an answer that is the gateway's own, for the OpenAPI document; null where it is the service's. */
+  /** Schema of an answer that the gateway makes itself, for the OpenAPI document; null if the service answers. */
   readonly answerSchema: z.ZodType | null;
   parse(raw: RawCall): ParseResult;
 }
 
-/** An entry as it is written. What is left out takes the default beside it. */
+/** An entry as written in the table. Defaults are given in parentheses. */
 export interface EndpointEntry<Body> {
   readonly id: string;
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly summary: string;
   readonly body: BodyRule<Body>;
-  /** The body's field that names the model (none). */
+  /** The body field that names the model (none). */
   readonly model?: keyof Body & string;
-  /** The path's parameter that names the model, where the body does not (none). */
+  /** The path parameter that names the model, if the body does not (none). */
   readonly modelParam?: string;
   readonly flow: Flow;
-  /** The path's parameter that names a custom instance, in place of a model (none). */
+  /** The path parameter that names a custom instance, instead of a model (none). */
   readonly instance?: string;
   readonly kinds: readonly ModelKind[];
   /** (No.) */
   readonly instances?: boolean;
-  /** Of a call that costs something. */
+  /** Set if the call costs something. */
   readonly meter?: Meter<NoInfer<Body>>;
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
   readonly readCode?: ReadCode;
   readonly readBack?: ReadBack;
   readonly answerSchema?: z.ZodType;
-  /** The media type asked for (`application/json`). */
+  /** The media type requested (`application/json`). */
   readonly accept?: (body: Body) => string;
   /** (No.) */
   readonly streams?: (body: Body) => boolean;
-  /** The documented field for the output cap, and other fields that say the same and must not contradict it. */
+  /** The documented field for the output cap, and its synonyms, which must not contradict it. */
   readonly cap?: { readonly field: string; readonly replaces: readonly string[] };
-  /** Fields that are set over the caller's, e.g. to have usage reported. */
+  /** Fields that override the caller's, e.g. to request usage figures. */
   readonly forced?: (body: Body) => Record<string, unknown>;
-  /** Parts that a model reads as something other than text (none). */
+  /** Counts the parts other than text (none). */
   readonly parts?: (body: Body) => Parts;
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
-  /** Names of a JSON answer's outermost members that pass (all of them: it is written anew, or no JSON). */
+  /** Names of the top-level members of a JSON answer that pass (all: it is rewritten, or not JSON). */
   readonly answer?: ReadonlySet<string>;
-  /** Where ids of the service stand: `path.id` or a field of the body. */
+  /** Where the call names ids of the service: `path.id` or a body field. */
   readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];
 }
 
-/** Tell one of the tenant's users from another; what they say is the tenant's business. */
+/** Fields that identify the tenant's users; their values are the tenant's business. */
 const PSEUDONYMOUS = ["user", "safety_identifier", "prompt_cache_key"] as const;
 
 /** Builds a table entry. */
@@ -195,11 +198,11 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult 
   };
 }
 
-/** A call that makes nothing is not told from another: its raw body need not be kept. */
+/** A call that creates nothing needs no identity, so its raw body need not be kept. */
 const noIdentity = () => [];
 const identifying = (body: RawBody) => () => identityOf(body);
 
-/** For an answer that costs nothing: any JSON object without an error is one. */
+/** The reader of a free call: accepts any JSON object without an error. */
 function freeReader(): AnswerReader {
   return {
     kind: "json",
@@ -220,8 +223,8 @@ function ownedRefs(
 }
 
 /**
- * An id in a path is looked up before it is sent; encoded, it cannot leave its place. An instance's path is not made
- * here but from what is stored of it.
+ * Fills in the path parameters. Encoding keeps an id inside its path segment; ids are looked up before the call is
+ * sent. An instance's path is not built here but from its stored data.
  */
 function fillPath(path: string, params: Readonly<Record<string, string>>): string {
   return path.replace(/\{(\w+)\*?\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));

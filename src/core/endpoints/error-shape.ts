@@ -1,9 +1,9 @@
-/** The shapes that errors have, one for each family of endpoints of the contract. */
+/** The error formats of the contract, one per family of endpoints. */
 import type { HttpRefusal } from "../refusal.ts";
 
 export type ErrorShape = "openai" | "video" | "compute";
 
-/** Codes that the contract's video errors have another word for. */
+/** Codes that the contract's video errors spell differently. */
 const VIDEO_WORDS: Readonly<Record<string, string>> = { invalid_request_error: "invalid_request" };
 
 const BODIES: Readonly<Record<ErrorShape, (http: HttpRefusal) => unknown>> = {
@@ -12,5 +12,5 @@ const BODIES: Readonly<Record<ErrorShape, (http: HttpRefusal) => unknown>> = {
   compute: ({ message }) => ({ error: message }),
 };
 
-/** The body of an error. */
+/** The error's body in the given format. */
 export const errorBody = (http: HttpRefusal, shape: ErrorShape): unknown => BODIES[shape](http);

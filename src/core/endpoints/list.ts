@@ -1,30 +1,29 @@
 /**
- * Lists in request bodies. A list of zod's own gathers the faults of all its items: of a hundred thousand wrong ones that
- * is more than a call stack holds, and each says what the first one said. This one stops at its first fault, and copies no
- * item that is right.
+ * Lists in request bodies. A zod array collects the issues of all its items: for a hundred thousand wrong items that
+ * overflows the call stack, and all say the same. This one stops at the first issue and copies no item.
  */
 import * as z from "zod";
 import { judge } from "../issue-words.ts";
 import { arrayWords, listFacts, registerList } from "../schema-words.ts";
 
 export interface ListRule {
-  /** Fewest and most items (0, no limit). */
+  /** Minimum and maximum number of items (0, no limit). */
   readonly least?: number;
   readonly most?: number;
-  /** What its items are called in errors, in the plural. */
+  /** Plural name of the items in error messages. */
   readonly what?: string;
-  /** True for items that are right at first sight, which is quicker than the schema; others are left to the schema. */
+  /** A quick check: true for items that are certainly valid. Others are checked by the schema. */
   readonly plain?: (item: unknown) => boolean;
 }
 
-/** A list whose items fit `item`; what comes out are the caller's own items, so the schema must change none of them. */
+/** A list whose items match `item`. The caller's own items are returned, so the schema must not transform them. */
 export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z.ZodType<z.output<Item>[]> {
   const { least = 0, most, what, plain = () => false } = rule;
   const facts = { item, least, most, what };
   const checked = z
     .array(z.unknown())
     .superRefine((items, context) => {
-      // As zod has it: what is of another shape is no such list at all, which a union answers in its own words.
+      // Like zod: a value of another shape aborts, so that a union reports it in its own words.
       const complain = (path: PropertyKey[], message: string, sameShape = true) =>
         context.addIssue({ code: "custom", path, message, continue: sameShape });
       if (items.length < least || items.length > (most ?? items.length))
@@ -36,7 +35,7 @@ export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z
       }
     })
     .meta({
-      // Asked for by the document alone, where it is made.
+      // Only read when the OpenAPI document is made.
       get items() {
         return inner(item);
       },
@@ -47,7 +46,7 @@ export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z
   return checked as unknown as z.ZodType<z.output<Item>[]>;
 }
 
-/** The schema of a list's items, which zod itself does not see; undefined where the schema is no such list. */
+/** The item schema of a list made by `list()`, which zod does not see; undefined for any other schema. */
 export const itemOf = (schema: z.ZodType): z.ZodType | undefined => listFacts(schema)?.item;
 
 function inner(item: z.ZodType): Record<string, unknown> {

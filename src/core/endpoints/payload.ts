@@ -1,7 +1,7 @@
 /**
- * The body of a call as it goes upstream. Encoded once, when the call is parsed; what only the pipeline knows (the
- * target's model, the cap that was admitted, pseudonyms) is set for each try, so that a megabyte of prompt or upload is
- * not written again for each target.
+ * The body of a call as sent upstream. It is encoded once, when the call is parsed. What only the pipeline knows (the
+ * target's model, the admitted cap, pseudonyms) is set for each try, so that a megabyte of prompt or upload is not
+ * encoded again for each target.
  */
 
 import { encodeJson } from "../formats/encode-json.ts";
@@ -14,29 +14,29 @@ import {
   writeForm,
 } from "../formats/multipart/form-writer.ts";
 
-/** Fields set for a try; they stand in no other place of the body. */
+/** Fields set for a try. They occur nowhere else in the body. */
 export type SetFields = Readonly<Record<string, string | number>>;
 
 export interface Payload {
   readonly contentType: string | null;
-  /** Bytes that count as prompt: those that are sent, less the content of data URLs and of files. */
+  /** Bytes that count as prompt: the bytes sent, without the content of data URLs and files. */
   readonly countedBytes: number;
-  /** The same without the room for fields that are set for a try: what our own count takes for the prompt. */
+  /** The same without room for the fields set for a try; own count uses it as the prompt's size. */
   readonly ownBytes: number;
-  /** The body in pieces, in order; null where there is none. */
+  /** The body in pieces, in order; null if there is none. */
   encode(fields: SetFields): readonly Uint8Array<ArrayBuffer>[] | null;
 }
 
 const encoder = new TextEncoder();
 
-/** Room for the fields set for a try, other than the model's name, in the bound of a call. */
+/** Bytes that a call's bound allows for the fields set for a try, except the model's name. */
 const SET_FIELDS_BYTES = 256;
 
 export const NO_PAYLOAD: Payload = { contentType: null, countedBytes: 0, ownBytes: 0, encode: () => null };
 
 /**
- * `rest` without the fields that are set for each try; `set`: those of it that are ours; `skippedBytes`: UTF-8 bytes of
- * data URLs in it, charged per part.
+ * `rest`: the body without the fields set for each try. `set`: the fields of it that the gateway added. `skippedBytes`:
+ * UTF-8 bytes of its data URLs, charged per part.
  */
 export function jsonPayload(
   rest: Record<string, unknown>,
@@ -46,7 +46,7 @@ export function jsonPayload(
   const pieces = encodeJson(rest);
   const [first = new Uint8Array(), ...others] = pieces;
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  // A comma joins what is set to the rest; the braces stand once.
+  // A comma joins `set` to the rest; the braces are counted once.
   const setBytes = Object.keys(set).length === 0 ? 0 : encoder.encode(JSON.stringify(set)).length - 1;
   const isEmpty = bytes === 2; // {}
   return {
@@ -55,13 +55,13 @@ export function jsonPayload(
     ownBytes: Math.max(0, bytes - skippedBytes - setBytes),
     encode(fields) {
       const head = JSON.stringify(fields).slice(0, -1);
-      // The brace that opened `rest` becomes the comma between the two.
+      // The opening brace of `rest` is replaced by the comma between the two.
       return isEmpty ? [encoder.encode(`${head}}`)] : [encoder.encode(`${head},`), first.subarray(1), ...others];
     },
   };
 }
 
-/** A form written anew: the fields that are set, and then the other parts. */
+/** A form, rewritten: first the fields set for a try, then the other parts. */
 export function formPayload(boundary: FormBoundary, parts: readonly PlainPart[]): Payload {
   const textBytes = parts.reduce((sum, part) => sum + (part.fileName === undefined ? textPartBytes(part) : 0), 0);
   return {
@@ -78,7 +78,7 @@ export function formPayload(boundary: FormBoundary, parts: readonly PlainPart[])
 
 const textPartBytes = (part: PlainPart): number => headersOf(part).length + part.content.length;
 
-/** The names of fields that are set come from the table of endpoints. */
+/** The names of these fields come from the endpoint table, so they are plain. */
 const setPart = (name: string, value: string): PlainPart => ({
   name: name as PlainName,
   fileName: undefined,
@@ -86,12 +86,12 @@ const setPart = (name: string, value: string): PlainPart => ({
   content: encoder.encode(value),
 });
 
-/** Bytes that pass verbatim. */
+/** Bytes that are sent unchanged. */
 export function verbatimPayload(contentType: string | null, bytes: Uint8Array): Payload {
   return { contentType, countedBytes: bytes.length, ownBytes: bytes.length, encode: () => [ownBuffer(bytes)] };
 }
 
-/** Request bodies are read into memory of their own, never into shared memory. */
+/** Request bodies are never in shared memory, so the cast is safe. */
 const ownBuffer = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Array<ArrayBuffer>;
 
 /** All pieces as one. */

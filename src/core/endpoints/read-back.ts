@@ -1,15 +1,15 @@
 /**
- * What a create answered, made again from what its id still says (docs/design.md, section 5, `Idempotency-Key`).
+ * Rebuilds the answer of a call that created something, from its id (docs/design.md, section 5, `Idempotency-Key`).
  */
 import { asObject } from "../formats/json-fields.ts";
 import type { Owned } from "../owned.ts";
 
-/** The acknowledgement of a video job, as the contract has it: what it says is known without asking anybody. */
+/** The contract's acknowledgement of a video job. Its content is known without a call. */
 export const acknowledgement = ({ id, model }: Owned): string => JSON.stringify({ id, status: "processing", model });
 
 const event = (data: unknown): string => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
 
-/** A response that was read back, as the stream that its client had asked for: the contract's events, each text at once. */
+/** A response that was read back, as the event stream that the client asked for. Each text comes in one event. */
 export function responseEvents(response: Record<string, unknown>): string {
   const { output: _, usage: __, ...begun } = response;
   return [

@@ -1,4 +1,4 @@
-/** The contract as data: every call of the inference API, one entry each. */
+/** The table: every call of the inference API, one entry each. */
 
 import type { Endpoint } from "./endpoint.ts";
 import { chatCompletions } from "./inference/chat.ts";

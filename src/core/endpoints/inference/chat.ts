@@ -1,7 +1,7 @@
 /**
  * Chat completions, JSON and SSE (contract: POST /v1/chat/completions).
  *
- * Documented fields are held to their ranges; unknown ones pass with the value they had.
+ * Documented fields must be in range; unknown ones pass unchanged.
  */
 import * as z from "zod";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
@@ -32,7 +32,7 @@ const ImagePart = z.looseObject({
       .refine(isImageUrl, "must be an https:// URL or a data URL of the form data:image/<subtype>;base64,<bytes>"),
   }),
 });
-/** Parts that the contract does not name pass where the model's row bounds them (core/meters/parts.ts). */
+/** A part that the contract does not name passes if the model's row bounds it (core/meters/parts.ts). */
 const OtherPart = z.looseObject({
   type: z
     .string('must be a string such as "text"')
@@ -55,7 +55,7 @@ const Message = z
     );
   });
 
-/** A message of text alone, as most are. */
+/** A message with only text, like most. */
 const isPlainMessage = (message: unknown): boolean => {
   const { role, content } = asObject(message) ?? {};
   return typeof content === "string" && KNOWN_ROLES.has(role);
@@ -66,7 +66,7 @@ const isPlainPart = (part: unknown): boolean => {
   return type === "text" && typeof text === "string";
 };
 
-/** The first wrong part, judged by the schema of its own type, so that the error names the field that is wrong. */
+/** Reports the first invalid part, checked by the schema of its own type so that the error names the wrong field. */
 function checkContent(
   role: string,
   content: string | unknown[] | null | undefined,
@@ -90,7 +90,7 @@ function checkContent(
 
 const count = (least: number, most?: number) => (most ? z.int().min(least).max(most) : z.int().min(least));
 
-/** The most choices that one call may ask for, as OpenAI has it. */
+/** The most choices per call, like OpenAI's. */
 const MAX_CHOICES = 128;
 
 const ChatRequest = z.looseObject({
@@ -128,7 +128,7 @@ const meter: Meter<Chat> = {
   reader: (chat, sent) => (chat.stream ? eventReader(chat, sent) : jsonReader(chat, sent)),
 };
 
-/** What of a chunk or completion the meter looks at; anything may stand in it. */
+/** The members of a chunk or completion that the meter reads. They may hold anything. */
 interface Seen {
   readonly error?: unknown;
   readonly choices?: unknown;
@@ -143,7 +143,7 @@ function usageOf(seen: Seen, chat: Chat, sent: Sent<MeasuredBody>): Usage | unde
   return believe({ input: usage.prompt_tokens, output: usage.completion_tokens, cached }, sent.row, cap);
 }
 
-/** UTF-8 bytes of everything that the choices say. */
+/** UTF-8 bytes written in all choices. */
 function contentBytes(choices: unknown, field: "delta" | "message"): number {
   if (!Array.isArray(choices)) return 0;
   return choices.reduce<number>((sum, choice) => sum + writtenBytes(asObject(choice)?.[field]), 0);
@@ -169,7 +169,7 @@ function jsonReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   };
 }
 
-/** Choices of which a `finish_reason` has passed, by index; one that names none is the first. */
+/** Collects the indexes of choices whose `finish_reason` has passed. A choice without an index is the first. */
 function noteFinished(choices: unknown, finished: Set<unknown>): void {
   if (!Array.isArray(choices)) return;
   for (const choice of choices.slice(0, MAX_CHOICES)) {
@@ -183,15 +183,15 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const drops = chat.stream_options?.include_usage !== true;
   const choices = chat.n ?? 1;
   const finished = new Set<unknown>();
-  /** Its last usage, or its end, has been read. */
-  let told = false;
-  const awaitsUsage = () => finished.size >= choices && !told;
+  /** The final usage, or the end, has been read. */
+  let usageRead = false;
+  const awaitsUsage = () => finished.size >= choices && !usageRead;
   let exact: Usage | undefined;
   let anew: string | null | undefined;
   const event = (data: string): EventVerdict => {
     anew = undefined;
     if (data === "[DONE]") {
-      told = true;
+      usageRead = true;
       return "end";
     }
     const chunk: Seen | undefined = parseObject(data);
@@ -200,11 +200,11 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     noteFinished(chunk.choices, finished);
     if (chunk.usage === undefined || chunk.usage === null) return "pass";
     if (asObject(chunk.usage)) {
-      told = finished.size >= choices;
+      usageRead = finished.size >= choices;
       exact = usageOf(chunk, chat, sent);
     }
     anew = withUsageAnew(data, null);
-    // Some engines put usage beside the last words; those are the caller's.
+    // Some engines send usage together with the last words, which must pass.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     return drops && usageOnly ? "drop" : "pass";
   };

@@ -1,4 +1,4 @@
-/** Embeddings (contract: POST /v1/embeddings): charged by the tokens that were read. */
+/** Embeddings (contract: POST /v1/embeddings), charged by input tokens. */
 import * as z from "zod";
 import { asObject } from "../../formats/json-fields.ts";
 import type { Meter } from "../../meters/meter.ts";

@@ -1,4 +1,7 @@
-/** `GET /v1/models` and `GET /v1/models/{model}`: what a key may call. Answered here; the upstream's list is the operator's. */
+/**
+ * `GET /v1/models` and `GET /v1/models/{model}`: the models that a key may call. Answered locally; the upstream's list
+ * is for the operator.
+ */
 import * as z from "zod";
 import type { ModelRow } from "../../pricing/prices.ts";
 import { nothing } from "../body.ts";

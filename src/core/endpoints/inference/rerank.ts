@@ -1,4 +1,4 @@
-/** Reranking (contract: POST /v1/rerank): charged by the tokens that were read, the query once with each document. */
+/** Reranking (contract: POST /v1/rerank), charged by input tokens. The query counts once with each document. */
 import * as z from "zod";
 import { asObject } from "../../formats/json-fields.ts";
 import type { Meter } from "../../meters/meter.ts";
@@ -14,7 +14,7 @@ import { isString, list } from "../list.ts";
 
 /** Tokens between a query and a document (docs/design.md, section 4). */
 const PAIR_OVERHEAD_TOKENS = 8;
-/** What own count takes for them. */
+/** The same in own count. */
 const OWN_PAIR_TOKENS = 4;
 
 const RerankRequest = z.looseObject({
@@ -38,7 +38,7 @@ const meter: Meter<Rerank> = {
     ),
   reader: (body, sent) => {
     const { documents, query } = body;
-    // The query stands in the body once, and is read with each document.
+    // The body contains the query once, but the model reads it with each document.
     const again = (documents.length - 1) * Math.ceil(utf8Bytes(query) / 4) + documents.length * OWN_PAIR_TOKENS;
     const own = new OwnCount(meter.bound(body, sent.measured, sent.row), sent, again);
     let exact: Usage | undefined;

@@ -1,8 +1,8 @@
 /**
  * Stateful responses, JSON and SSE (contract: POST /v1/responses, GET /v1/responses/{id}, POST .../cancel).
  *
- * The service keeps the conversation; the id that it hands out is the account's from then on, and pins every later turn
- * and read to the target that made it.
+ * The service keeps the conversation. The id that it hands out belongs to the account from then on, and pins every
+ * later turn and read to the target that created it.
  */
 import * as z from "zod";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
@@ -42,7 +42,7 @@ const ResponsesRequest = z.looseObject({
 });
 type Responses = z.infer<typeof ResponsesRequest>;
 
-/** A text given for a list of items stands for one message; this is what such a message has around its text. */
+/** Bytes around the text of a message: `input` as a plain string is one message. */
 const MESSAGE_BYTES = utf8Bytes('[{"role":"user","content":}]');
 
 function ownCount(body: Responses, sent: Sent<MeasuredBody>): OwnCount {
@@ -80,17 +80,17 @@ function jsonReader(body: Responses, sent: Sent<MeasuredBody>): JsonReader {
   };
 }
 
-/** Events after which nothing more is said. */
+/** Events that end a stream. */
 const LAST_EVENTS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
 const FAILED_EVENTS: ReadonlySet<unknown> = new Set(["response.failed", "error"]);
 
-/** What events of a stream say that was not said before: pieces as they come, items that come whole. */
+/** Counts text in stream events once, though it comes twice: first in deltas, then in the complete item. */
 class StreamedItems {
-  /** Bytes of pieces whose items have not been told whole. */
+  /** Bytes of deltas whose complete item has not come yet. */
   #open = 0;
 
   written(said: Record<string, unknown>): number {
-    // Pieces of sound are no text tokens; their transcript has pieces of its own.
+    // Audio deltas are not text tokens; their transcript has deltas of its own.
     if (typeof said.delta === "string" && !/audio\.delta$/.test(String(said.type))) {
       const bytes = utf8Bytes(said.delta);
       this.#open += bytes;
@@ -111,7 +111,7 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
   let id: string | null = null;
   let anew: string | null | undefined;
   let openItems = 0;
-  /** The last event ended the last item that was open. Another may follow, as long as the response is not completed. */
+  /** The last event closed the last open item. Another item may still follow until the response is completed. */
   let finished = false;
   const event = (data: string): EventVerdict => {
     anew = undefined;

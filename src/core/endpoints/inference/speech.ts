@@ -1,4 +1,4 @@
-/** Speech synthesis (contract: POST /v1/audio/speech): audio as it is made, charged per second of it. */
+/** Speech synthesis (contract: POST /v1/audio/speech): streams audio, charged per second. */
 import * as z from "zod";
 import { audioMade, charactersOf } from "../../meters/audio.ts";
 import { json } from "../body.ts";
@@ -7,7 +7,7 @@ import { endpoint } from "../endpoint.ts";
 const LONGEST_INPUT = 4_000;
 const MEDIA_TYPES = { mp3: "audio/mpeg", wav: "audio/wav", opus: "audio/ogg" } as const;
 
-/** Voices vary by model and are added to: which there are is the service's to say. */
+/** Voices differ by model and change over time, so the service checks them. */
 export const SpeechRequest = z.looseObject({
   model: z.string().min(1).max(256),
   voice: z.string().min(1),

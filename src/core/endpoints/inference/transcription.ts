@@ -1,4 +1,4 @@
-/** Transcription (contract: POST /v1/audio/transcriptions), charged per second of the recording, by its true length. */
+/** Transcription (contract: POST /v1/audio/transcriptions), charged by the measured length of the recording. */
 import * as z from "zod";
 import { audioHeard, LONGEST_RECORDING_MS } from "../../meters/audio.ts";
 import { refused } from "../../outcome.ts";

@@ -1,7 +1,8 @@
 /**
  * Video (contract: POST /v1/video/generations, GET /v1/video/jobs/{id}, POST /v1/video/quote, GET
- * /platform/models/{model}/pricing). A submission is quoted first and held for the quote's upper end; what the job comes to
- * is known when it is finished, minutes later, and is the account object's to settle (core/video/jobs.ts).
+ * /platform/models/{model}/pricing). A submission is quoted first, and the hold covers the quote's upper end. The
+ * actual usage is known minutes later, when the job has finished; the account object then settles it
+ * (core/video/jobs.ts).
  */
 import type { JsonReader, Meter } from "../../meters/meter.ts";
 import { readVideoCode } from "../../video/codes.ts";
@@ -12,7 +13,7 @@ import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { acknowledgement } from "../read-back.ts";
 
-/** Of the acknowledgement. Its usage is the least that the quote names: all that is known of a job that says nothing. */
+/** Reads the acknowledgement. As its usage it reports the quote's lower end, all that is known before the job ends. */
 function acknowledgementReader(body: VideoRequest, minTokens: number): JsonReader {
   let id: string | null = null;
   return {

@@ -1,6 +1,6 @@
 /**
- * Voice cloning and speech editing (contract: POST /v1/audio/voice-clone, POST /v1/audio/text-local-edit), charged as
- * speech. Tuning fields pass as they came.
+ * Voice cloning and speech editing (contract: POST /v1/audio/voice-clone, POST /v1/audio/text-local-edit), charged like
+ * speech. Tuning fields pass unchanged.
  */
 import * as z from "zod";
 import { audioMade, charactersOf } from "../../meters/audio.ts";
@@ -24,7 +24,7 @@ export const TextLocalEditRequest = z.looseObject({
   source_audio: audioFile(),
   original_text: z.string().min(1),
   edited_text: z.string().min(1),
-  /** The one tuning field that can make the answer longer than its text is: on both sides of the edit. */
+  /** The only tuning field that can make the answer longer than its text; applied on both sides of the edit. */
   padding_ms: brief(z.string().regex(/^\d{1,6}(\.\d+)?$/, "must be a number of milliseconds below 1000000")).optional(),
 });
 

@@ -1,7 +1,7 @@
 /**
- * Where the API's documents say that the caller's own data stand: JSON schemas with all their keywords, arguments of tool
- * calls, metadata. Names there are the caller's, so they are not searched, `__proto__` apart. Only these places, from the
- * top of the body: an object elsewhere that looks like one of them is read as parameters.
+ * Places that the API documents as the caller's own data: JSON schemas with all their keywords, arguments of tool
+ * calls, metadata. Names in there are the caller's, so only `__proto__` is searched for. The places are paths from the
+ * top of the body: a similar object elsewhere is checked as parameters.
  */
 const METADATA = "metadata";
 

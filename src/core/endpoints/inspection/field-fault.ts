@@ -1,15 +1,15 @@
-/** What is wrong with a field of a body, in words for the caller. A path is only written for what is refused. */
+/** Errors about body fields, for the caller. A path is built only for a field that is refused. */
 import { bracketed, formOf } from "../../issue-words.ts";
 import type { RefusedField } from "./refused.ts";
 
 export interface FieldFault {
-  /** As OpenAI writes them: `messages[0].content`. */
+  /** In OpenAI's notation: `messages[0].content`. */
   readonly path: string;
   readonly message: string;
 }
 
 type Step = string | number;
-/** The steps are in reverse: each level adds its own on the way out. */
+/** `steps` are innermost first: each level appends its own on the way out. */
 export interface Found {
   readonly steps: Step[];
   readonly say: (path: string) => string;

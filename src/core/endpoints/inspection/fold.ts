@@ -1,20 +1,20 @@
 /**
- * Names as the most generous engine would read them. Go's encoding/json and .NET match keys without regard to case (the
- * Kelvin sign is a k, the long s an s), Java also takes a dotless i for i, protobuf's JSON and pydantic aliases take
- * `maxTokens` for `max_tokens`, PHP takes dots and spaces of form fields for underscores. So two names are one where
- * their letters and digits are, by NFKC and case. Names that we know are ASCII: other letters are kept as they stand.
+ * Folds names the way the most lenient parser would match them. Go's encoding/json and .NET ignore case (the Kelvin
+ * sign is a k, the long s an s), Java also reads a dotless i as i, protobuf's JSON and pydantic aliases take
+ * `maxTokens` for `max_tokens`, PHP turns dots and spaces of form fields into underscores. So two names are equal if
+ * their letters and digits are, after NFKC and case folding. Known names are ASCII; other letters are kept.
  */
 
-/** No name that we know comes near it: a longer one is nobody's twin. */
+/** Known names are much shorter, so a longer name cannot match one. */
 const LONGEST_NAME = 128;
 
-/** What each ASCII character folds to; 0: nothing. */
+/** What each ASCII character folds to; 0 if it is dropped. */
 const ASCII = Uint8Array.from({ length: 128 }, (_, code) => {
   const char = String.fromCharCode(code).toLowerCase();
   return /[a-z0-9]/.test(char) ? char.charCodeAt(0) : 0;
 });
 
-/** Blocks that hold the characters outside ASCII which NFKC and case make letters or digits of ASCII. */
+/** Unicode blocks with characters that NFKC and case folding turn into ASCII letters or digits. */
 const BLOCKS: readonly (readonly [number, number])[] = [
   [0x80, 0x2fff],
   [0x3000, 0x33ff],
@@ -28,12 +28,12 @@ const BLOCKS: readonly (readonly [number, number])[] = [
   [0x1f100, 0x1f1ff],
   [0x1fbf0, 0x1fbf9],
 ];
-/** Without effect on what a name looks like, or joined to the letter before: no letter of its own. */
+/** Invisible, or combined with the letter before it: not a letter of its own. */
 const NO_LETTER = /[\p{M}\p{Cf}\p{Z}\p{P}]/u;
 
 let table: ReadonlyMap<number, string> | undefined;
 
-/** What a character outside ASCII folds to: ASCII, nothing, or undefined where it is a letter of its own. */
+/** What a non-ASCII character folds to: ASCII, nothing, or undefined if it is a letter of its own. */
 function foldOther(code: number): string | undefined {
   table ??= new Map(BLOCKS.flatMap(([first, last]) => foldsOf(first, last)));
   return table.get(code);
@@ -43,7 +43,7 @@ function foldsOf(first: number, last: number): [number, string][] {
   const folds: [number, string][] = [];
   for (let code = first; code <= last; code++) {
     const char = String.fromCodePoint(code);
-    // Upper case first: it makes one letter of i and its dotless and dotted forms, and of s and the long s.
+    // Upper case first: it maps i, dotless i and dotted I to one letter, and also s and long s.
     const folded = char.normalize("NFKC").toUpperCase().toLowerCase().normalize("NFKC").toLowerCase();
     const kept = folded.replace(/[^\p{L}\p{N}]+/gu, "");
     if (/^[a-z0-9]+$/.test(kept)) folds.push([code, kept]);
@@ -52,7 +52,7 @@ function foldsOf(first: number, last: number): [number, string][] {
   return folds;
 }
 
-/** Idempotent. */
+/** The folded form of a name. Idempotent. */
 export function fold(name: string): string {
   if (name.length > LONGEST_NAME) return name;
   let folded = "";
@@ -69,8 +69,8 @@ const THREE = new Set(["url", "uri"].map(packed));
 const FOUR = new Set(["urls", "uris", "href", "refs"].map(packed));
 
 /**
- * Tells quickly, without building anything, that a name folds to none of a list and does not end like the name of a URL.
- * A body may hold 250,000 names; what does not pass needs no closer look, what passes may still be neither.
+ * Quickly rules out names that fold to none of a list and do not end like the name of a URL, without allocating. A body
+ * may hold 250,000 names. A name that passes needs a closer look; it may be a false positive.
  */
 export class FoldFilter {
   readonly #hashes: ReadonlySet<number>;
@@ -88,11 +88,11 @@ export class FoldFilter {
 
 interface Sketch {
   hash: number;
-  /** The last four letters. */
+  /** The last four letters, packed. */
   tail: number;
 }
 
-/** FNV-1a over what a name folds to. */
+/** FNV-1a hash and tail of a folded name. */
 function sketch(name: string): Sketch {
   const drawn: Sketch = { hash: 0x811c9dc5, tail: 0 };
   for (let at = 0; at < name.length; at++) {

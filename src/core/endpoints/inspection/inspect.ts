@@ -1,9 +1,10 @@
 /**
- * One walk over a body, for names and URLs (docs/design.md, sections 4, 6 and 7). Refused are: listed fields, unless
- * the endpoint documents them where they stand; names that are no known or listed one, but that an engine may read as
- * one (`fold.ts`); objects stored at the upstream; URLs that point inside. The caller's own data is passed over.
+ * Checks the names and URLs in a body, in one walk (docs/design.md, sections 4, 6 and 7). It refuses listed fields,
+ * unless the endpoint documents them at that place; names that are neither known nor listed but that an engine may read
+ * as one that is (`fold.ts`); references to objects stored at the upstream; URLs of private networks. The caller's own
+ * data is skipped.
  *
- * Linear in the body, whatever its names are: a path is only written for what is refused.
+ * Linear in the body's size, whatever its names are: a path is built only for a field that is refused.
  */
 import type * as z from "zod";
 import { clipped } from "../../issue-words.ts";
@@ -23,38 +24,38 @@ import {
 } from "./refused.ts";
 import { isItemReference } from "./stored-item.ts";
 
-/** What an endpoint's row says of its fields, besides the schema. */
+/** A row's rules for fields, in addition to its schema. */
 export interface FieldRules {
-  /** Shapes that the schema leaves open, by path. */
+  /** Schemas of parts that the body's schema leaves open, by path. */
   readonly parts?: Readonly<Record<string, readonly z.ZodType[]>>;
-  /** Further documented fields, as paths. */
+  /** Paths of further documented fields. */
   readonly known?: readonly string[];
   /** Paths of the caller's own data. */
   readonly data?: readonly string[];
-  /** Refused here, besides those of the common list. */
+  /** Fields refused on this endpoint, in addition to the common list. */
   readonly refused?: ReadonlyMap<string, RefusedField>;
-  /** Why no field may name a URL; left out: one may. */
+  /** The reason that no field may contain a URL; left out if fields may. */
   readonly noUrls?: string;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What a name is, wherever it stands. */
+/** What is known of a name, independent of its place. */
 interface Verdict {
-  /** The listed name that some engine takes it for. */
+  /** The known or listed name that an engine may take it for. */
   readonly twinOf: string | undefined;
   readonly refused: RefusedField | undefined;
   readonly fetched: Fetched;
-  /** An object under it names a stored one by its id. */
+  /** An object under this name may refer to a stored one by id. */
   readonly holdsIds: boolean;
 }
 
-/** They are looked at on every endpoint, whether it documents them or not. */
+/** Checked on every endpoint, documented or not. */
 const TOOL_NAMES = ["tools", "type"] as const;
 
-/** Names beyond these are judged each time: a body of many names must not fill the memory. */
+/** Names cached per body. More names are judged each time, so that a body cannot fill the memory. */
 const MOST_VERDICTS = 4_096;
-/** Besides media. Folded. */
+/** Names, besides media fields, whose objects may refer to stored ones. Folded. */
 const HOLDS_IDS: ReadonlySet<string> = new Set(["prompt", "voice"]);
 const PLAIN: Verdict = { twinOf: undefined, refused: undefined, fetched: "address", holdsIds: false };
 const NO_STORED = "stored objects are not available; send the content itself";
@@ -62,12 +63,12 @@ const NO_STORED = "stored objects are not available; send the content itself";
 export class Inspector {
   readonly #root: Place;
   readonly #rules: FieldRules;
-  /** Each known and listed name, by what it folds to. */
+  /** Known and listed names by their folded form. */
   readonly #byFold = new Map<string, string>();
   readonly #listed: ReadonlySet<string>;
   readonly #filter: FoldFilter;
 
-  /** `taken`: fields that are set for each try, whatever the schema says of them. */
+  /** `taken`: fields set for each try; they count as documented even if the schema omits them. */
   constructor(schema: z.ZodType, rules: FieldRules, taken: readonly string[]) {
     this.#rules = rules;
     this.#root = placesOf(schema);
@@ -90,12 +91,14 @@ export class Inspector {
     this.#filter = new FoldFilter([...this.#byFold.keys(), ...FETCHED_NAMES, ...HOLDS_IDS]);
   }
 
-  /** The first fault of a parsed JSON object. */
+  /** The first fault in a parsed JSON object; undefined if there is none. */
   faultOf(body: object): FieldFault | undefined {
     return faultAt(this.#object(body as Fields, this.#root, new Map()));
   }
 
-  /** The same of a form's field, by its name, parts of it too (`extra[api_key]`); `text` is undefined of a file. */
+  /**
+   * The fault of a form field. Parts of its name are checked too (`extra[api_key]`). `text` is undefined for a file.
+   */
   faultOfField(name: string, text: string | undefined): FieldFault | undefined {
     const fault = (say: (path: string) => string): FieldFault => ({ path: clipped(name), message: say(clipped(name)) });
     if (this.#root.fields.has(name)) return this.#fieldUrl(name, text, fault);
@@ -129,7 +132,7 @@ export class Inspector {
     return wrong === undefined ? undefined : fault(invalid(wrong, text));
   }
 
-  /** What a documented field holds is known: it is media where its name says so. */
+  /** The meaning of a documented field is known: it holds media only if its name says so. */
   #fetchedOf(fetched: Fetched, documented: boolean): Fetched {
     return documented && fetched === "address" ? "text" : fetched;
   }
@@ -212,7 +215,7 @@ export class Inspector {
   }
 }
 
-/** `__proto__` is refused in the caller's own data too: readers in JavaScript would take it for more than a name. */
+/** `__proto__` is refused in the caller's own data too: JavaScript readers would treat it as more than a name. */
 function findProto(value: unknown): Found | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (Array.isArray(value)) {
@@ -229,7 +232,10 @@ function findProto(value: unknown): Found | undefined {
   return undefined;
 }
 
-/** `audio: {id}`, `prompt: {id}`: what the operator's account has stored, and so any tenant's. */
+/**
+ * Finds `audio: {id}` or `prompt: {id}`: a reference to an object stored in the operator's account, shared by all
+ * tenants.
+ */
 function storedId(value: unknown): Found | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   if (Array.isArray(value)) {

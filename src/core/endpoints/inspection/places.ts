@@ -1,16 +1,15 @@
 /**
- * Where in a body the endpoint documents which names. Made of the endpoint's own schema, so that no name is written
- * twice, and of paths for what the schema leaves open. A field that is not documented has no place, and nothing that
- * stands under it has.
+ * The places where an endpoint documents fields, derived from its schema so that no name is written twice, plus paths
+ * for what the schema leaves open. An undocumented field has no place, and neither has anything inside it.
  */
 import type * as z from "zod";
 import { itemOf } from "../list.ts";
 
 export interface Place {
   readonly fields: Map<string, Place>;
-  /** Of a list's items. */
+  /** The place of a list's items. */
   items: Place | undefined;
-  /** What stands here is the caller's own: names in it are no parameters. */
+  /** The caller's own data: names in it are not parameters. */
   data: boolean;
 }
 
@@ -27,9 +26,9 @@ const itemsOf = (place: Place): Place => {
   return place.items;
 };
 
-/** The places of a schema's fields, at every depth that it describes. */
+/** Adds the places of a schema's fields, at every depth. */
 export function placesOf(schema: z.ZodType, place: Place = newPlace()): Place {
-  // Each schema of zod is one of this union; the class type alone does not say so.
+  // Every zod schema is a member of this union; its class type does not say so.
   const { def } = (schema as unknown as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case "object":
@@ -49,7 +48,7 @@ export function placesOf(schema: z.ZodType, place: Place = newPlace()): Place {
   return place;
 }
 
-/** The place at a path such as `tools[].function.parameters`, made where it is not there yet. */
+/** The place at a path such as `tools[].function.parameters`; created if missing. */
 export function placeAt(root: Place, path: string): Place {
   return path
     .split(".")
@@ -59,7 +58,7 @@ export function placeAt(root: Place, path: string): Place {
     );
 }
 
-/** All names that stand in places, each once. */
+/** All documented names, each once. */
 export function namesIn(place: Place, names: Set<string> = new Set()): Set<string> {
   for (const [name, field] of place.fields) namesIn(field, names.add(name));
   if (place.items) namesIn(place.items, names);

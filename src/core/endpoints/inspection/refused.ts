@@ -1,15 +1,14 @@
 /**
- * The one list of fields that are refused wherever the upstream may read them as parameters (docs/design.md, section
- * 4): they would multiply usage beyond the hold, change the model, the host or the price, defer the answer, or reach
- * what is stored at the upstream, where the operator's account is shared by all tenants. Everything else passes
- * unchanged.
+ * The list of fields that are refused wherever the upstream may read them as parameters (docs/design.md, section 4):
+ * they would multiply usage beyond the hold, change the model, host or price, defer the answer, or access what is
+ * stored at the upstream, where all tenants share the operator's account. Everything else passes unchanged.
  *
- * The names are those of the OpenAI API and of engines and routers behind it: vLLM, SGLang, TGI, llama.cpp, Ollama,
- * LiteLLM, OpenRouter, and services with prices for searches.
+ * The names come from the OpenAI API and from engines and routers behind it: vLLM, SGLang, TGI, llama.cpp, Ollama,
+ * LiteLLM, OpenRouter, and services that charge for searches.
  */
 export interface RefusedField {
   readonly why: string;
-  /** Values that ask for nothing, besides null, false and an empty list. */
+  /** Values without effect, in addition to null, false and an empty list. */
   readonly isHarmless?: (value: unknown) => boolean;
 }
 
@@ -116,13 +115,13 @@ export const REFUSED: ReadonlyMap<string, RefusedField> = new Map(
   GROUPS.flatMap(({ names, ...field }) => names.split(" ").map((name) => [name, field] as const)),
 );
 
-/** Settings of a router's own (LiteLLM takes them from bodies): credentials, hosts, where to report to. */
+/** Settings of routers (LiteLLM reads them from bodies): credentials, hosts, logging targets. */
 const SETTINGS = /^(?:aws|azure|vertex|litellm|langfuse|langsmith|watsonx|sagemaker|oci)[_-]/i;
 const OPERATORS: RefusedField = { why: HOST };
 
 export const isProto = (name: string): boolean => name === "__proto__";
 
-/** What the lists say of a name that is written as they have it. */
+/** The entry for a name in its exact spelling; undefined if it is not listed. */
 export const refusedField = (name: string): RefusedField | undefined =>
   REFUSED.get(name) ?? (SETTINGS.test(name) ? OPERATORS : undefined);
 
@@ -131,7 +130,7 @@ const listed = (names: string, field: RefusedField): ReadonlyMap<string, Refused
 
 const MADE_ONCE = "one image is made per call";
 
-/** Where one image is made and paid for. */
+/** For endpoints where exactly one image is made and paid for. */
 export const MORE_IMAGES: ReadonlyMap<string, RefusedField> = new Map([
   ...listed(
     "num_images n_images max_images image_count number_of_images num_outputs num_images_per_prompt batch_size batch_count " +
@@ -140,24 +139,24 @@ export const MORE_IMAGES: ReadonlyMap<string, RefusedField> = new Map([
   ),
   ...listed("sequential_image_generation", { why: MADE_ONCE, isHarmless: isOneOf("disabled") }),
   ...listed("sequential_image_generation_options", { why: MADE_ONCE, isHarmless: isEmptyObject }),
-  // Of the picture, here.
+  // Here it means the image's background.
   ...listed("background", { why: "answers are not deferred", isHarmless: isOneOf("auto", "transparent", "opaque") }),
 ]);
 
 const IN_PLACE_OF = "it takes the place of what is counted";
 
-/** What some engines read in place of an `input` or of `documents`, with parts that no bound counts. */
+/** Fields that some engines read instead of `input` or `documents`, with parts that no bound counts. */
 export const OTHER_INPUT = listed("messages inputs input_ids", { why: IN_PLACE_OF });
 
-/** The same of a conversation's: a list of prompts is answered prompt by prompt. */
+/** The same for a conversation's messages: engines answer a list of prompts one by one. */
 export const OTHER_PROMPTS: ReadonlyMap<string, RefusedField> = new Map([
   ...listed("inputs input_ids prompts prompt_ids prompt_token_ids prompt_embeds input_embeds", { why: IN_PLACE_OF }),
   ...listed("prompt", { why: IN_PLACE_OF, isHarmless: (value) => !Array.isArray(value) }),
 ]);
 
 /**
- * Names for the output cap: refused but where the endpoint documents its own, since the cap that the hold was made for is
- * sent there and nowhere else.
+ * Synonyms of the output cap, refused except for the endpoint's own: the hold was made for the cap in that field, and
+ * the cap is sent only there.
  */
 export const outputCaps = (own: string): ReadonlyMap<string, RefusedField> =>
   listed(
@@ -166,14 +165,14 @@ export const outputCaps = (own: string): ReadonlyMap<string, RefusedField> =>
     { why: `the output cap is \`${own}\`` },
   );
 
-/** Asking for nothing is no reason for a refusal: SDKs send such fields as null, false or empty lists. */
+/** Whether a refused field has no effect with this value, and so passes: SDKs send null, false or empty lists. */
 export function asksForNothing(field: RefusedField, value: unknown): boolean {
   if (value === null || value === false || value === undefined) return true;
   if (Array.isArray(value) && value.length === 0) return true;
   return field.isHarmless?.(value) ?? false;
 }
 
-/** The same of a form's text. */
+/** The same for the text of a form field. */
 export function textAsksForNothing(field: RefusedField, text: string): boolean {
   const trimmed = text.trim();
   if (["", "null", "false", "[]"].includes(trimmed)) return true;
@@ -182,15 +181,15 @@ export function textAsksForNothing(field: RefusedField, text: string): boolean {
   return values.some((value) => field.isHarmless?.(value) ?? false);
 }
 
-/** Tools that the caller runs; every other type is run by the service, at a price that no hold covers. */
+/** Tools that the caller runs. The service runs all other types, at a price that no hold covers. */
 const CALLERS_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
 
-/** Where in a list of tools one stands that the service would run; undefined where there is none. */
+/** The path to the first tool that the service would run; undefined if there is none. */
 export function hostedTool(tools: unknown): readonly (string | number)[] | undefined {
   if (tools === null || tools === undefined) return undefined;
   if (!Array.isArray(tools)) return [];
   const index = tools.findIndex((tool: unknown) => {
-    // Some engines take the bare name of one that they run. What is neither is the schema's to refuse.
+    // Some engines accept the bare name of a tool that they run. The schema refuses other values.
     if (typeof tool !== "object" || tool === null) return typeof tool === "string";
     const { type } = tool as { type?: unknown };
     return !CALLERS_TOOLS.has(type);

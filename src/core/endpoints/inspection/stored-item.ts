@@ -1,11 +1,11 @@
 /**
- * Items of a response's input that stand for one the service has stored, in an account that all tenants share. The API
- * takes `{type: "item_reference", id}`, the same without a type, and items of other types by nothing but their id. So an
- * item with an id has to say something of its own, in a field that is known to say something.
+ * Finds input items that refer to an item stored by the service, in an account that all tenants share. The API accepts
+ * `{type: "item_reference", id}`, the same without a type, and items of other types with only their id. So an item with
+ * an id must also have content, in a field known to carry content.
  */
 import { fold } from "./fold.ts";
 
-/** What items of the API are made of, besides ids and labels. Folded. */
+/** Fields that carry an item's content, as opposed to ids and labels. Folded. */
 const SAYS: ReadonlySet<string> = new Set(
   (
     "content text refusal summary encryptedcontent arguments input output result results code queries action actions " +
@@ -24,7 +24,7 @@ export function namesStoredItem(item: Readonly<Record<string, unknown>>): boolea
   );
 }
 
-/** Empty lists and objects say nothing, however deep they are. */
+/** Empty lists and objects are not content, at any depth. */
 function saysAnything(value: unknown): boolean {
   if (!value) return false;
   return typeof value !== "object" || Object.values(value).some(saysAnything);
