@@ -58,6 +58,17 @@ describe("the documents", () => {
 /** A line that a test or a group of tests is named in; long titles stand on a line of their own. */
 const isTitle = (line: string): boolean => /\b(it|test|describe)\b.*["`]|^\s*(\]\)\()?["`]/.test(line);
 
+describe("docs/decisions", () => {
+  const decisions = filesUnder("docs/decisions").filter((path) => /\/\d{4}-/.test(path));
+
+  it.each(decisions)("%s has a date, a status and each part of a decision", (path) => {
+    const text = read(path);
+    expect(text).toMatch(/^# .+\n\n- Date: \d{4}-\d\d-\d\d\n- Status: (accepted|replaced by .+)\n/);
+    const parts = [...text.matchAll(/^## (.+)$/gm)].map(([, part]) => part);
+    expect(parts).toEqual(["Context", "Decision", "Alternatives", "Consequences"]);
+  });
+});
+
 describe("docs/invariants.md", () => {
   const text = read("docs/invariants.md");
   const proofs = [...text.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(([, file = "", name = ""]) => ({
