@@ -2,6 +2,7 @@
 
 import type { AccountService } from "../src/core/account/account-service.ts";
 import type { AdmitRequest } from "../src/core/account/hold.ts";
+import { OPERATOR } from "../src/core/account/permissions.ts";
 import { type KeyFields, type Limits, NEW_KEY } from "../src/core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId, type CallId, type KeyDigest, type KeyId } from "../src/core/ids.ts";
 import { NO_PLAN } from "../src/core/pricing/prices.ts";
@@ -54,7 +55,13 @@ async function open(object: AccountService, number: number): Promise<void> {
     limits: LIMITS,
   });
   await object.credit({ kind: "top_up", amountNanoUsd: 1e15, reference: "opening", note: null });
-  await object.createKey(asId<KeyId>("key-own"), OWN_DIGEST, "last", KEY);
+  await object.manage(OPERATOR, {
+    kind: "create_key",
+    id: asId<KeyId>("key-own"),
+    digest: OWN_DIGEST,
+    lastFour: "last",
+    fields: KEY,
+  });
 }
 
 async function calls(object: AccountPort, count: number, keys: number): Promise<void> {

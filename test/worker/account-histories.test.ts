@@ -3,6 +3,7 @@
  * happens, both give the same answers (so nothing passes a limit, and nothing is refused that had room), and the books
  * are in order after every step.
  */
+
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
@@ -27,6 +28,7 @@ import {
   settlement,
   teamId,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {
@@ -202,8 +204,8 @@ class History {
         else model.blocked.delete(NAMES[step.at]!);
         return ["", ""];
       case "end":
-        if (step.at < KEYS.length) await this.#stub.revokeKey(keyId(NAMES[step.at]!));
-        else await this.#stub.deleteTeam(teamId(NAMES[step.at]!));
+        if (step.at < KEYS.length) await manager(this.#stub).revokeKey(keyId(NAMES[step.at]!));
+        else await manager(this.#stub).deleteTeam(teamId(NAMES[step.at]!));
         model.gone.add(NAMES[step.at]!);
         return ["", ""];
       case "rotate":
@@ -254,15 +256,15 @@ class History {
   async #amend(at: number, changes: { limits?: Limits; blocked?: boolean }): Promise<void> {
     const name = NAMES[at]!;
     if (name === "account") await this.#stub.amend(changes);
-    else if (at < KEYS.length) await this.#stub.amendKey(keyId(name), changes);
-    else await this.#stub.amendTeam(teamId(name), changes);
+    else if (at < KEYS.length) await manager(this.#stub).amendKey(keyId(name), changes);
+    else await manager(this.#stub).amendTeam(teamId(name), changes);
   }
 
   /** The old secret is refused from now on, whatever the key is. */
   async #rotate(name: string): Promise<[string, string]> {
     const old = this.#digests.get(name) ?? name;
     const fresh = `${name}-${++this.#made}`;
-    const rotated = await this.#stub.rotateKey(keyId(name), digestOf(fresh), "last", 0);
+    const rotated = await manager(this.#stub).rotateKey(keyId(name), digestOf(fresh), "last", 0);
     if (!rotated) return ["revoked", this.#model.gone.has(name) ? "revoked" : "live"];
     this.#digests.set(name, fresh);
     const permission = await this.#stub.permit(digestOf(old), []);
@@ -288,7 +290,7 @@ it("whatever happens, in whatever order, the object answers as the plain model d
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60, size: "max" }), async (steps) => {
       const { stub } = await newAccount({ team: {} });
-      await stub.createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
+      await manager(stub).createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
       for (const { name, team } of KEYS.slice(1)) await addKey(stub, name, { team: teamId(team), limits: limits({}) });
       const history = new History(stub);
       await history.run({ do: "credit", amount: 2_000 });

@@ -1,5 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { AccountService } from "../../src/core/account/account-service.ts";
+import { OPERATOR } from "../../src/core/account/permissions.ts";
 import { type KeyFields, NO_LIMITS } from "../../src/core/account/tenant.ts";
 import {
   addKey,
@@ -15,6 +17,7 @@ import {
   settlement,
   teamId,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {
@@ -80,39 +83,39 @@ describe("keys", () => {
   it("blocked, amended and freed again are judged by their last state, after a restart too", async () => {
     const { stub } = await newAccount({ balance: 100 });
     expect(await tryKey(stub)).toBe("ok");
-    expect(await stub.amendKey(keyId("k"), { blocked: true })).toMatchObject({ blocked: true, name: "key" });
+    expect(await manager(stub).amendKey(keyId("k"), { blocked: true })).toMatchObject({ blocked: true, name: "key" });
     expect(await tryKey(stub)).toBe("blocked");
     await evictDurableObject(stub);
     expect(await tryKey(stub)).toBe("blocked");
-    await stub.amendKey(keyId("k"), { blocked: false });
+    await manager(stub).amendKey(keyId("k"), { blocked: false });
     expect(await tryKey(stub)).toBe("ok");
   });
 
   it("revoked are refused from the answer on, and give their digests to drop at the edge", async () => {
     const { stub } = await newAccount({ balance: 100 });
     await stub.admit(request("running", 5));
-    expect(await stub.revokeKey(keyId("k"))).toEqual({
+    expect(await manager(stub).revokeKey(keyId("k"))).toEqual({
       key: expect.objectContaining({ id: "key-k", revokedAtMs: Date.now() }),
       digests: [digestOf("k")],
     });
     expect(await tryKey(stub)).toBe("revoked");
     expect(await stub.settle(settlement("running", 5))).toMatchObject({ state: "settled", chargedNanoUsd: 5 });
-    expect(await stub.amendKey(keyId("k"), { blocked: false })).toBeUndefined();
-    expect(await stub.rotateKey(keyId("k"), digestOf("new"), "new", 0)).toBeUndefined();
+    expect(await manager(stub).amendKey(keyId("k"), { blocked: false })).toBeUndefined();
+    expect(await manager(stub).rotateKey(keyId("k"), digestOf("new"), "new", 0)).toBeUndefined();
     expect(await stub.key(keyId("k"))).toMatchObject({ id: "key-k" });
     expect((await stub.keys({ cursor: null, limit: 10 }))?.data).toEqual([]);
-    expect(await stub.revokeKey(keyId("nobody"))).toBeUndefined();
+    expect(await manager(stub).revokeKey(keyId("nobody"))).toBeUndefined();
   });
 
   it("rotated at once stop the old secret; with a grace, when that ends and no later", async () => {
     const { stub } = await newAccount({ balance: 100 });
-    expect(await stub.rotateKey(keyId("k"), digestOf("k2"), "two", 0)).toMatchObject({
+    expect(await manager(stub).rotateKey(keyId("k"), digestOf("k2"), "two", 0)).toMatchObject({
       key: { id: "key-k", lastFour: "two" },
       digests: [digestOf("k")],
     });
     expect(await tryKey(stub)).toBe("revoked");
     expect(await tryKey(stub, "k2")).toBe("ok");
-    await stub.rotateKey(keyId("k"), digestOf("k3"), "thre", 5_000);
+    await manager(stub).rotateKey(keyId("k"), digestOf("k3"), "thre", 5_000);
     expect([await tryKey(stub, "k"), await tryKey(stub, "k2"), await tryKey(stub, "k3")]).toEqual([
       "revoked",
       "ok",
@@ -120,13 +123,36 @@ describe("keys", () => {
     ]);
     advance(5_000);
     expect([await tryKey(stub, "k2"), await tryKey(stub, "k3")]).toEqual(["revoked", "ok"]);
-    expect(await stub.rotateKey(keyId("nobody"), digestOf("k9"), "nine", 0)).toBeUndefined();
+    expect(await manager(stub).rotateKey(keyId("nobody"), digestOf("k9"), "nine", 0)).toBeUndefined();
+  });
+
+  it("of a deleted account are neither made nor changed, not by the operator either", async () => {
+    const { stub } = await newAccount();
+    await stub.close();
+    const object = stub as unknown as AccountService;
+    const id = keyId("k");
+    for (const action of [
+      { kind: "amend_key", id, changes: { name: "x" } },
+      { kind: "rotate_key", id, digest: digestOf("k2"), lastFour: "two", graceMs: 0 },
+    ] as const) {
+      expect(await object.manage(OPERATOR, action)).toEqual({ kind: "account_deleted" });
+    }
+    const team = {
+      kind: "create_team",
+      id: teamId("n"),
+      fields: { name: "n", blocked: false, limits: NO_LIMITS },
+    } as const;
+    expect(await object.manage(OPERATOR, team)).toEqual({ kind: "account_deleted" });
+    expect(await object.manage({ by: "key", digest: digestOf("k") }, team)).toMatchObject({
+      kind: "refused",
+      refusal: { kind: "bad_key", why: "blocked" },
+    });
   });
 
   it("are listed page by page, oldest first", async () => {
     const { stub } = await newAccount();
     for (const name of ["a", "b", "c"]) await addKey(stub, name);
-    await stub.revokeKey(keyId("b"));
+    await manager(stub).revokeKey(keyId("b"));
     const first = await stub.keys({ cursor: null, limit: 2 });
     expect(first?.data.map((key) => key.id)).toEqual(["key-k", "key-a"]);
     const second = await stub.keys({ cursor: first?.nextCursor ?? null, limit: 2 });
@@ -146,11 +172,11 @@ describe("teams", () => {
     const { stub } = await newAccount({ team: { limits: limits({ rpm_limit: 5 }) } });
     const team = { id: "team-t", name: "team", blocked: false, createdAtMs: Date.now(), deletedAtMs: null };
     expect(await stub.team(teamId("t"))).toEqual({ ...team, limits: { ...NO_LIMITS, rpm_limit: 5 } });
-    expect(await stub.amendTeam(teamId("t"), { name: "blue" })).toMatchObject({
+    expect(await manager(stub).amendTeam(teamId("t"), { name: "blue" })).toMatchObject({
       name: "blue",
       limits: { rpm_limit: 5 },
     });
-    await stub.createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
+    await manager(stub).createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
     const first = await stub.teams({ cursor: null, limit: 1 });
     expect(first?.data).toMatchObject([{ id: "team-t", name: "blue" }]);
     expect(await stub.teams({ cursor: first?.nextCursor ?? null, limit: 1 })).toMatchObject({
@@ -158,31 +184,31 @@ describe("teams", () => {
       nextCursor: null,
     });
     expect(await stub.team(teamId("nobody"))).toBeUndefined();
-    expect(await stub.amendTeam(teamId("nobody"), { name: "x" })).toBeUndefined();
+    expect(await manager(stub).amendTeam(teamId("nobody"), { name: "x" })).toBeUndefined();
   });
 
   it("blocked or deleted block their keys; a deleted one leaves the list, stays readable and takes no key", async () => {
     const { stub } = await newAccount({ balance: 100, team: {} });
     expect(await tryKey(stub)).toBe("ok");
-    await stub.amendTeam(teamId("t"), { blocked: true });
+    await manager(stub).amendTeam(teamId("t"), { blocked: true });
     expect(await tryKey(stub)).toBe("blocked");
-    await stub.amendTeam(teamId("t"), { blocked: false });
+    await manager(stub).amendTeam(teamId("t"), { blocked: false });
     expect(await tryKey(stub)).toBe("ok");
-    expect(await stub.deleteTeam(teamId("t"))).toMatchObject({ deletedAtMs: Date.now() });
+    expect(await manager(stub).deleteTeam(teamId("t"))).toMatchObject({ deletedAtMs: Date.now() });
     expect(await tryKey(stub)).toBe("blocked");
     expect((await stub.teams({ cursor: null, limit: 10 }))?.data).toEqual([]);
     expect(await stub.team(teamId("t"))).toMatchObject({ id: "team-t" });
     expect(await addKey(stub, "late", { team: teamId("t") })).toBe("no_team");
-    expect(await stub.deleteTeam(teamId("nobody"))).toBeUndefined();
+    expect(await manager(stub).deleteTeam(teamId("nobody"))).toBeUndefined();
   });
 
   it("take a key in and let it go; calls count where the key was when they were admitted", async () => {
     const { stub } = await newAccount({ balance: 100, team: { limits: limits({ max_parallel_requests: 1 }) } });
     await stub.admit(request("first", 1));
-    expect(await stub.amendKey(keyId("k"), { team: teamId("nobody") })).toBe("no_team");
-    expect(await stub.amendKey(keyId("k"), { team: null })).toMatchObject({ team: null });
+    expect(await manager(stub).amendKey(keyId("k"), { team: teamId("nobody") })).toBe("no_team");
+    expect(await manager(stub).amendKey(keyId("k"), { team: null })).toMatchObject({ team: null });
     expect(await tryKey(stub)).toBe("ok");
-    await stub.amendKey(keyId("k"), { team: teamId("t") });
+    await manager(stub).amendKey(keyId("k"), { team: teamId("t") });
     expect(await tryKey(stub)).toBe("rate_limit");
     await stub.settle(settlement("first", 1));
     expect(await tryKey(stub)).toBe("ok");

@@ -18,6 +18,7 @@ import {
   settlement,
   teamId,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {
@@ -104,7 +105,7 @@ describe("requests per minute", () => {
     await stub.admit(request("a"));
     await stub.release(releaseOf("a"));
     await stub.admit(request("b"));
-    await stub.amendKey(keyId("k"), { limits: limits({ rpm_limit: 3, rpd_limit: 100 }) });
+    await manager(stub).amendKey(keyId("k"), { limits: limits({ rpm_limit: 3, rpd_limit: 100 }) });
     expect(await stub.permit(digestOf("k"), [])).toMatchObject({ rates: { requests: { limit: 3, remaining: 1 } } });
     expect(await fill(stub, "c", 1)).toMatchObject({ passed: 1 });
   });
@@ -190,7 +191,7 @@ describe("budgets", () => {
     await stub.admit(request("a", 50));
     await stub.settle(settlement("a", 30));
     await stub.admit(request("b", 20));
-    await stub.amendTeam(teamId("t"), { limits: limits({ maxBudgetNanoUsd: 60, budgetDuration: "month" }) });
+    await manager(stub).amendTeam(teamId("t"), { limits: limits({ maxBudgetNanoUsd: 60, budgetDuration: "month" }) });
     expect(await stub.admit(request("c", 11))).toMatchObject({ refusal: { kind: "budget_spent", level: "team" } });
     await evictDurableObject(stub);
     expect(await stub.admit(request("d", 11))).toMatchObject({ refusal: { kind: "budget_spent", level: "team" } });

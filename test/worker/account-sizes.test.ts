@@ -1,4 +1,5 @@
 /** Accounts with a great many rows, or very large ones: lists come in pages, and long reads let calls pass. */
+
 import { evictDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { NO_LIMITS } from "../../src/core/account/tenant.ts";
@@ -12,6 +13,7 @@ import {
   settlement,
   teamId,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 
 beforeEach(() => {
   vi.useRealTimers();
@@ -67,7 +69,7 @@ describe("lists", () => {
 
   it("a team's keys are found though the others are many", async () => {
     const { stub } = await newAccount({ team: {} });
-    await stub.createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
+    await manager(stub).createTeam(teamId("u"), { name: "u", blocked: false, limits: NO_LIMITS });
     for (let index = 0; index < 30; index++) await addKey(stub, `o${index}`, { team: teamId("u") });
     await addKey(stub, "mine", { team: teamId("t") });
     const pages = await allPages((cursor) => stub.keys({ cursor, limit: 1 }, teamId("t")));

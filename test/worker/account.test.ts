@@ -25,6 +25,7 @@ import {
   type Stub,
   settlement,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 
 let advance: (byMs: number) => void;
 beforeEach(() => {
@@ -139,7 +140,7 @@ describe("an account", () => {
     await stub.settle(settlement("c1", 4));
     expect(await stub.close()).toEqual({ kind: "closed" });
     expect(await stub.admit(request("c2", 1))).toMatchObject({ refusal: { kind: "bad_key", why: "blocked" } });
-    expect(await stub.createTeam(asId("t"), { name: "t", blocked: false, limits: NO_LIMITS })).toBeUndefined();
+    expect(await manager(stub).createTeam(asId("t"), { name: "t", blocked: false, limits: NO_LIMITS })).toBeUndefined();
     expect((await stub.entries({ cursor: null, limit: 10 }))?.data).toHaveLength(2);
     expect(await stub.describe()).toMatchObject({ balanceNanoUsd: 96, deletedAtMs: Date.now() });
   });

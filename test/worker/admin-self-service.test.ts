@@ -269,6 +269,11 @@ describe("/account/keys", () => {
       denied("more_than_yours", "team"),
     );
     expect((await as(lead.key, "GET", "/account/teams")).body.data).toMatchObject([{ id: team.id }]);
+    const idsOf = async (key: string, query: string) =>
+      (await as(key, "GET", `/account/keys?${query}`)).body.data.map(({ id }: Json) => id);
+    expect(await idsOf(owner.key, `team=${team.id}`)).toEqual([lead.id, made.body.id]);
+    expect(await idsOf(lead.key, `team=${team.id}`)).toEqual([lead.id, made.body.id]);
+    expect(await idsOf(lead.key, "team=team_other")).toEqual([]);
     expect((await as(lead.key, "PATCH", `/account/teams/${team.id}`, { rpm_limit: null })).status).toBe(403);
   });
 

@@ -1,4 +1,5 @@
 /** Holds that expire under a call: what renewals reported is charged, and one late end corrects it. */
+
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -23,6 +24,7 @@ import {
   settlement,
   teamId,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 import { deliver, emptyUsage } from "../support/worker/usage-support.ts";
 
 const MINUTE = 60_000;
@@ -166,8 +168,8 @@ describe("a settlement after expiry", () => {
   it("is judged by the budgets of its key though that was revoked and its team deleted meanwhile", async () => {
     const { stub } = await newAccount({ balance: 1_000, team: { limits: limitsOf(30) } });
     await stub.admit(request("c1", 30));
-    await stub.revokeKey(keyId("k"));
-    await stub.deleteTeam(teamId("t"));
+    await manager(stub).revokeKey(keyId("k"));
+    await manager(stub).deleteTeam(teamId("t"));
     advance(121_000);
     await expectSound(stub);
     expect(await stub.settle(settlement("c1", 99))).toEqual({ state: "expired", chargedNanoUsd: 30 });

@@ -17,6 +17,7 @@ import {
   rows,
   type Stub,
 } from "../support/worker/account-support.ts";
+import { manager } from "../support/worker/manager.ts";
 import {
   completed,
   type FakeUpstream,
@@ -226,7 +227,7 @@ describe("how a job ends", () => {
   it("though its key is revoked meanwhile", async () => {
     const { stub } = await newAccount({ balance: 1_000 });
     const id = await submit(stub, "c1");
-    await stub.revokeKey(keyId("k"));
+    await manager(stub).revokeKey(keyId("k"));
     upstream.jobs.set(id, () => completed(id, 80));
     expect(await stub.job(K, id)).toMatchObject({ ok: false, refusal: { kind: "bad_key", why: "revoked" } });
     await live(stub, 10_000);
@@ -466,7 +467,7 @@ describe("questions that hold nothing", () => {
     for (const purpose of ["prices", "quote", "submission"] as const) {
       expect(await stub.inquire(inquiry(purpose))).toMatchObject({ refusal: { kind: "model_not_allowed" } });
     }
-    await stub.revokeKey(keyId("k"));
+    await manager(stub).revokeKey(keyId("k"));
     expect(await stub.inquire(inquiry("prices"))).toMatchObject({ refusal: { kind: "bad_key", why: "revoked" } });
   });
 });

@@ -1,5 +1,6 @@
 /** Keys in bodies and answers: the same for the operator's API and for owners who manage their account's keys. */
 import * as z from "zod";
+import type { Ceiling } from "../../core/account/permissions.ts";
 import {
   type Changes,
   type Key,
@@ -56,8 +57,8 @@ const fields = {
 };
 export const KeyBody = z.strictObject(fields).meta({ id: "KeyBody" });
 export const KeyPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "KeyPatch" });
-export type KeyBodyOutput = z.output<typeof KeyBody>;
-export type KeyPatchBody = z.output<typeof KeyPatch>;
+type KeyBodyOutput = z.output<typeof KeyBody>;
+type KeyPatchBody = z.output<typeof KeyPatch>;
 
 /** The longest grace of a rotation, in seconds: 30 days. */
 const LONGEST_GRACE_SECONDS = 30 * 24 * 60 * 60;
@@ -111,11 +112,20 @@ export const serializeKey = (key: Key) => ({
   ...serializeLimits(key.limits),
 });
 
-export const newKeyFrom = (body: z.output<typeof KeyBody>): KeyFields => ({
+/** What the body leaves out it has from the key that makes it, so that nothing is refused for what nobody asked. */
+export const newKeyFrom = (body: KeyBodyOutput, maker: Ceiling): KeyFields => ({
   ...NEW_KEY,
   name: body.name,
+  ...(maker && inherited(maker)),
   ...keyFieldsIn(body),
-  limits: limitsFrom(body, NO_LIMITS),
+  limits: limitsFrom(body, maker?.limits ?? NO_LIMITS),
+});
+
+const inherited = ({ team, models, expiresAtMs, scopes }: Key): Partial<KeyFields> => ({
+  team,
+  models,
+  expiresAtMs,
+  scopes: scopes.includes("inference") ? ["inference"] : scopes,
 });
 
 /** The fields that a body names; the rest are left out. */
@@ -125,7 +135,7 @@ export const keyChangesFrom = (body: KeyPatchBody): Changes<KeyFields> => {
 };
 
 /** The same without limits. */
-export const keyFieldsIn = (body: KeyPatchBody): Partial<Omit<KeyFields, "limits">> => ({
+const keyFieldsIn = (body: KeyPatchBody): Partial<Omit<KeyFields, "limits">> => ({
   ...(body.name !== undefined && { name: body.name }),
   ...(body.team !== undefined && { team: body.team === null ? null : asId<TeamId>(body.team) }),
   ...(body.user !== undefined && { user: body.user }),

@@ -7,27 +7,40 @@
  */
 import { Hono } from "hono";
 import * as z from "zod";
+import { OPERATOR } from "../../core/account/permissions.ts";
 import { log } from "../../platform/log.ts";
-import type { AdminBindings, AdminRoutes } from "../kit/context.ts";
+import { type AdminBindings, type AdminContext, type AdminRoutes, theAccount, theLiveAccount } from "../kit/context.ts";
+import { addKeys } from "../kit/keys.ts";
+import type { ManagedAt } from "../kit/manager.ts";
 import { documentOnce } from "../kit/openapi.ts";
 import { answerError, Problem } from "../kit/problem.ts";
 import { ApiRoutes, answers, route } from "../kit/route.ts";
+import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
 import { addAliases } from "./aliases.ts";
 import { operatorOnly } from "./auth.ts";
 import { addInstances } from "./instances.ts";
-import { addKeys } from "./keys.ts";
 import { addLedger } from "./ledger.ts";
 import { addModels } from "./models.ts";
-import { addTeams } from "./teams.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
+
+/** The operator manages keys and teams without a ceiling. */
+const IN_ANY_ACCOUNT: ManagedAt<AdminContext> = {
+  base: "/admin/accounts/{account}",
+  refusals: [],
+  managerOf: async (context, params, purpose) => {
+    const find = purpose === "read" ? theAccount : theLiveAccount;
+    const { row, object } = await find(context, params.account);
+    return { actor: OPERATOR, ceiling: null, account: row.id, number: row.number, object, context };
+  },
+};
 
 const RESOURCES = [
   addAccounts,
   addLedger,
-  addTeams,
-  addKeys,
+  (api: AdminRoutes) => addTeams(api, IN_ANY_ACCOUNT),
+  (api: AdminRoutes) => addKeys(api, IN_ANY_ACCOUNT),
   addUpstreams,
   addAliases,
   addInstances,

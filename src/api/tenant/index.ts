@@ -13,16 +13,31 @@ import { callHeaders, refuse } from "../../gateway/http/responses.ts";
 import { accountObject } from "../../platform/account/stub.ts";
 import { log } from "../../platform/log.ts";
 import { contextOf } from "../kit/context.ts";
+import { addKeys } from "../kit/keys.ts";
+import type { ManagedAt } from "../kit/manager.ts";
 import { answerError, Problem } from "../kit/problem.ts";
 import { ApiRoutes, type Route } from "../kit/route.ts";
+import { addTeams } from "../kit/teams.ts";
 import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
-import { addSelfKeys } from "./keys.ts";
-import type { SelfServiceBindings, SelfServiceRoutes } from "./self-service.ts";
-import { addSelfTeams } from "./teams.ts";
+import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
 
 /** The first has `/account` itself, too: named beside it, the object would be asked twice. */
 const PATHS = ["/account/*", "/billing/*"];
+
+/** Owners and admins manage the keys and teams of their account, with their own key as the ceiling. */
+const IN_OWN_ACCOUNT: ManagedAt<Tenant> = {
+  base: "/account",
+  refusals: [403],
+  managerOf: async ({ context, caller, standing, object }) => ({
+    actor: { by: "key", digest: caller.digest },
+    ceiling: standing.key,
+    account: caller.account,
+    number: caller.number,
+    object,
+    context,
+  }),
+};
 
 /** Answers `/account...` and `/billing...`; its paths are whole, so mount it at the root. */
 export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: readonly Route[] } {
@@ -36,7 +51,10 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
     });
   }
   const api: SelfServiceRoutes = new ApiRoutes(app, (context) => context.get("tenant"), [429]);
-  for (const add of [addSelfAccount, addSelfKeys, addSelfTeams, addSelfBilling]) add(api);
+  addSelfAccount(api);
+  addKeys(api, IN_OWN_ACCOUNT);
+  addTeams(api, IN_OWN_ACCOUNT);
+  addSelfBilling(api);
   for (const path of PATHS) {
     app.all(path, (context) => {
       throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not served here.`);

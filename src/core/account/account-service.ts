@@ -4,7 +4,7 @@
 
 import type { AccountId, AccountNumber, KeyDigest, KeyId, TeamId } from "../ids.ts";
 import type { StandingAnswer } from "./key-status.ts";
-import type { DelegatedAction, DelegationOutcome } from "./permissions.ts";
+import type { Actor, KeyAction, ManagedKey, ManagedTeam, TeamAction } from "./permissions.ts";
 import type {
   Account,
   AccountFields,
@@ -13,13 +13,10 @@ import type {
   Credit,
   CreditOutcome,
   Key,
-  KeyFields,
   LedgerEntry,
   Page,
   PageRequest,
   Team,
-  TeamFields,
-  TooMany,
 } from "./tenant.ts";
 
 /**
@@ -39,38 +36,18 @@ export interface AccountService {
   entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined>;
   audit(): Promise<Audit | undefined>;
 
-  createTeam(id: TeamId, fields: TeamFields): Promise<Team | TooMany | undefined>;
+  /** Changes a key or team of the account, if the actor may: checked and done in one transaction. */
+  manage(actor: Actor, action: KeyAction): Promise<ManagedKey | undefined>;
+  manage(actor: Actor, action: TeamAction): Promise<ManagedTeam | undefined>;
+
   teams(page: PageRequest): Promise<Page<Team> | undefined>;
   team(id: TeamId): Promise<Team | undefined>;
-  amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined>;
-  deleteTeam(id: TeamId): Promise<Team | undefined>;
 
-  /** `no_team`: the account has no live team with that id. */
-  createKey(
-    id: KeyId,
-    digest: KeyDigest,
-    lastFour: string,
-    fields: KeyFields,
-  ): Promise<Key | "no_team" | TooMany | undefined>;
   /** With `team`, only that team's keys. */
   keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined>;
   key(id: KeyId): Promise<Key | undefined>;
-  amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined>;
-  /** The key is refused as soon as this returns. `digests` are the edge records to drop. */
-  revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
-  /**
-   * The old secret keeps working until the grace period ends. With `graceMs` 0 it is refused as soon as this returns.
-   */
-  rotateKey(
-    id: KeyId,
-    digest: KeyDigest,
-    lastFour: string,
-    graceMs: number,
-  ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined>;
   /** The limits and use of the key with this digest, for its holder. Counts as a free call. */
   standing(digest: KeyDigest): Promise<StandingAnswer | undefined>;
-  /** A change to keys or teams made by the holder of this key, if it is permitted. */
-  delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined>;
   /** Finds a key for an edge that has no record of it. */
   findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined>;
 }

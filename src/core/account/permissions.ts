@@ -1,8 +1,9 @@
 /**
- * What an owner's or admin's key may do to the keys and teams of its account. The account object checks this in the
- * transaction that makes the change, so a key that was just revoked or narrowed can do nothing more.
+ * Who may do what to the keys and teams of an account. The operator may do anything; a tenant's key has a ceiling: itself.
+ * The account object checks this in the transaction that makes the change, so a key that was just revoked or narrowed can
+ * do nothing more.
  *
- * The rules. A member manages nothing. No key changes itself. No key creates one with more than it has, gives an
+ * The rules for a key. A member manages nothing. No key changes itself. No key creates one with more than it has, gives an
  * existing key more of anything, or rotates a key that has more (rotation reveals the secret). It does not touch keys
  * of a higher role, neither directly nor through a team that such a key is in: it may not delete, block or limit that
  * team. It gives no team more than it has, and does not move a key that has more out of a team that limited it. A key
@@ -29,26 +30,39 @@ import {
 export type KeyChanges = Changes<KeyFields>;
 export type TeamChanges = Changes<TeamFields>;
 
-export type DelegatedAction =
+/** Who acts. */
+export type Actor = { readonly by: "operator" } | { readonly by: "key"; readonly digest: KeyDigest };
+export const OPERATOR: Actor = { by: "operator" };
+
+/** The key that acts: it gives nothing that it does not have. Null: the operator, who has no ceiling. */
+export type Ceiling = Key | null;
+
+export type KeyAction =
   | { kind: "create_key"; id: KeyId; digest: KeyDigest; lastFour: string; fields: KeyFields }
   | { kind: "amend_key"; id: KeyId; changes: KeyChanges }
   | { kind: "revoke_key"; id: KeyId }
-  | { kind: "rotate_key"; id: KeyId; digest: KeyDigest; lastFour: string; graceMs: number }
+  | { kind: "rotate_key"; id: KeyId; digest: KeyDigest; lastFour: string; graceMs: number };
+export type TeamAction =
   | { kind: "create_team"; id: TeamId; fields: TeamFields }
   | { kind: "amend_team"; id: TeamId; changes: TeamChanges }
   | { kind: "delete_team"; id: TeamId };
+export type ManageAction = KeyAction | TeamAction;
 
-/** `exceeds`: the holder has less than the change would give in this field (named as in the request body). */
+/** `exceeds`: the acting key has less than the change would give in this field (named as in the request body). */
 export type Denial = { why: "role" | "own_key" | "team_key" } | { why: "exceeds"; field: string };
 
-export type DelegationOutcome =
-  | { kind: "key"; key: Key; digests: readonly KeyDigest[] }
-  | { kind: "team"; team: Team }
+/** `digests`: the edge records to drop where the action ends the key's secrets. */
+export type ManagedKey = { kind: "key"; key: Key; digests: readonly KeyDigest[] } | NotManaged;
+export type ManagedTeam = { kind: "team"; team: Team } | NotManaged;
+export type NotManaged =
   /** The acting key is not live. */
   | { kind: "refused"; refusal: Refusal }
   | { kind: "denied"; denial: Denial }
-  /** No such live key or team that this key can see. */
+  /** No such key or team that the actor can see; for a key, no live one. */
   | { kind: "unknown" }
+  /** The operator is told that the key is revoked, or the team deleted. */
+  | { kind: "ended" }
+  | { kind: "account_deleted" }
   /** The named team is not a live one. */
   | { kind: "no_team" }
   | TooMany;
@@ -58,39 +72,41 @@ const rank = (role: Role): number => ROLES.length - ROLES.indexOf(role);
 /** All roles higher than `role`. */
 export const rolesAbove = (role: Role): readonly Role[] => ROLES.filter((other) => rank(other) > rank(role));
 
-/** Whether a key may manage other keys or teams at all. */
-export const manages = (holder: Key): boolean => holder.role !== "member";
+/** Whether this actor may manage keys and teams at all. */
+export const manages = (ceiling: Ceiling): boolean => ceiling === null || ceiling.role !== "member";
 
-/** Whether the holder sees keys of this team: a holder in a team sees only that team's. */
-export const sees = (holder: Key, team: TeamId | null): boolean => holder.team === null || holder.team === team;
+/** Whether this actor sees what belongs to a team: a key in a team sees only that team. */
+export const sees = (ceiling: Ceiling, team: TeamId | null): boolean =>
+  ceiling === null || ceiling.team === null || ceiling.team === team;
 
-/** The team to change, and whether it contains a live key of a higher role than the holder's. */
+/** The team to change, and whether it contains a live key of a higher role than the acting key's. */
 export interface TeamTarget {
   readonly team: Team;
   readonly hasHigherRole: boolean;
 }
 
-/** Why the holder may not do this at all. Checked before the target is looked up, so that ids cannot be probed. */
-export function generalDenialOf(holder: Key, action: DelegatedAction): Denial | undefined {
-  if (!manages(holder)) return { why: "role" };
-  return isOnTeam(action) && holder.team !== null ? { why: "team_key" } : undefined;
+/** Why the actor may not do this at all. Checked before the target is looked up, so that ids cannot be probed. */
+export function generalDenialOf(ceiling: Ceiling, action: ManageAction): Denial | undefined {
+  if (ceiling === null) return undefined;
+  if (!manages(ceiling)) return { why: "role" };
+  return isOnTeam(action) && ceiling.team !== null ? { why: "team_key" } : undefined;
 }
 
-type TeamAction = Extract<DelegatedAction, { kind: "create_team" | "amend_team" | "delete_team" }>;
-const isOnTeam = (action: DelegatedAction): action is TeamAction =>
+export const isOnTeam = (action: ManageAction): action is TeamAction =>
   action.kind === "create_team" || action.kind === "amend_team" || action.kind === "delete_team";
 
-/** Why the holder may not do this to `target` (the key or team to change, if any); undefined if it may. */
+/** Why the actor may not do this to `target` (the key or team to change, if any); undefined if it may. */
 export function denialOf(
-  holder: Key,
-  action: DelegatedAction,
+  ceiling: Ceiling,
+  action: ManageAction,
   target: Key | TeamTarget | undefined,
 ): Denial | undefined {
-  const general = generalDenialOf(holder, action);
+  if (ceiling === null) return undefined;
+  const general = generalDenialOf(ceiling, action);
   if (general) return general;
   const team = target !== undefined && "hasHigherRole" in target ? target : undefined;
   const key = target !== undefined && "role" in target ? target : undefined;
-  return isOnTeam(action) ? teamDenialOf(holder, action, team) : keyDenialOf(holder, action, key);
+  return isOnTeam(action) ? teamDenialOf(ceiling, action, team) : keyDenialOf(ceiling, action, key);
 }
 
 function teamDenialOf(holder: Key, action: TeamAction, target: TeamTarget | undefined): Denial | undefined {
@@ -104,11 +120,7 @@ function teamDenialOf(holder: Key, action: TeamAction, target: TeamTarget | unde
   return field === undefined ? undefined : { why: "exceeds", field };
 }
 
-function keyDenialOf(
-  holder: Key,
-  action: Exclude<DelegatedAction, TeamAction>,
-  target: Key | undefined,
-): Denial | undefined {
+function keyDenialOf(holder: Key, action: KeyAction, target: Key | undefined): Denial | undefined {
   if (target?.id === holder.id) return { why: "own_key" };
   if (target && rank(target.role) > rank(holder.role)) return { why: "exceeds", field: "role" };
   const field = exceeding(holder, grantedBy(action, target));
@@ -116,7 +128,7 @@ function keyDenialOf(
 }
 
 /** What this action gives to a key; the holder must have as much. */
-function grantedBy(action: Exclude<DelegatedAction, TeamAction>, target: Key | undefined): KeyChanges {
+function grantedBy(action: KeyAction, target: Key | undefined): KeyChanges {
   if (action.kind === "create_key") return action.fields;
   if (action.kind === "rotate_key" && target) return target;
   if (action.kind !== "amend_key") return {};

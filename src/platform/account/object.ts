@@ -38,7 +38,14 @@ import type {
   Settlement,
 } from "../../core/account/hold.ts";
 import type { StandingAnswer } from "../../core/account/key-status.ts";
-import type { DelegatedAction, DelegationOutcome } from "../../core/account/permissions.ts";
+import type {
+  Actor,
+  KeyAction,
+  ManageAction,
+  ManagedKey,
+  ManagedTeam,
+  TeamAction,
+} from "../../core/account/permissions.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
 import type {
   AccountFields,
@@ -48,13 +55,10 @@ import type {
   Credit,
   CreditOutcome,
   Key,
-  KeyFields,
   LedgerEntry,
   Page,
   PageRequest,
   Team,
-  TeamFields,
-  TooMany,
 } from "../../core/account/tenant.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
 import { refused } from "../../core/outcome.ts";
@@ -65,12 +69,12 @@ import { askUpstream } from "../upstream/job-poll.ts";
 import { admit, permit } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { bookCredit } from "./credits.ts";
-import { delegate, tooManyFor } from "./delegation.ts";
 import { expireDue } from "./expiry.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
 import { JobPolls } from "./job-polls.ts";
 import { beginJob, findJob } from "./job-rules.ts";
 import { standing } from "./key-status.ts";
+import { manage } from "./manage.ts";
 import { inquire } from "./precheck.ts";
 import { capsOf, livesOf } from "./settings.ts";
 import { runAlarm } from "./shipping.ts";
@@ -181,17 +185,12 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return audit(this.#store);
   }
 
-  // Teams
+  // Keys and teams
 
-  async createTeam(id: TeamId, fields: TeamFields): Promise<Team | TooMany | undefined> {
-    return this.#store.write((books, nowMs) => {
-      const { tenants } = books;
-      if (tenants.account().deletedAtMs !== null) return undefined;
-      const tooMany = tooManyFor(books, { kind: "create_team", id, fields }, this.#caps);
-      if (tooMany) return tooMany;
-      if (!tenants.team(id)) tenants.createTeam(id, fields, nowMs);
-      return tenants.team(id);
-    });
+  manage(actor: Actor, action: KeyAction): Promise<ManagedKey | undefined>;
+  manage(actor: Actor, action: TeamAction): Promise<ManagedTeam | undefined>;
+  async manage(actor: Actor, action: ManageAction): Promise<ManagedKey | ManagedTeam | undefined> {
+    return this.#store.write((books, nowMs) => manage(books, actor, action, nowMs, this.#caps));
   }
 
   async teams(page: PageRequest): Promise<Page<Team> | undefined> {
@@ -202,79 +201,12 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return this.#store.write(({ tenants }) => tenants.team(id));
   }
 
-  async amendTeam(id: TeamId, changes: Changes<TeamFields>): Promise<Team | undefined> {
-    return this.#store.write(({ tenants }) => {
-      const team = tenants.team(id);
-      if (!team || team.deletedAtMs !== null) return undefined;
-      tenants.amendTeam(team, changes);
-      return tenants.team(id);
-    });
-  }
-
-  async deleteTeam(id: TeamId): Promise<Team | undefined> {
-    return this.#store.write(({ tenants }, nowMs) => {
-      tenants.deleteTeam(id, nowMs);
-      return tenants.team(id);
-    });
-  }
-
-  // Keys
-
-  async createKey(
-    id: KeyId,
-    digest: KeyDigest,
-    lastFour: string,
-    fields: KeyFields,
-  ): Promise<Key | "no_team" | TooMany | undefined> {
-    return this.#store.write((books, nowMs) => {
-      if (books.tenants.account().deletedAtMs !== null) return undefined;
-      if (!books.tenants.mayHold(fields.team)) return "no_team";
-      const tooMany = tooManyFor(books, { kind: "create_key", id, digest, lastFour, fields }, this.#caps);
-      if (tooMany) return tooMany;
-      if (!books.keys.key(id)) books.keys.create(id, digest, lastFour, fields, nowMs);
-      return books.keys.key(id);
-    });
-  }
-
   async keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined> {
     return this.#store.write(({ keys }) => keys.keys(page, team));
   }
 
   async key(id: KeyId): Promise<Key | undefined> {
     return this.#store.write(({ keys }) => keys.key(id));
-  }
-
-  async amendKey(id: KeyId, changes: Changes<KeyFields>): Promise<Key | "no_team" | undefined> {
-    return this.#store.write((books) => {
-      const key = books.keys.key(id);
-      if (!key || key.revokedAtMs !== null) return undefined;
-      if (changes.team !== key.team && !books.tenants.mayHold(changes.team)) return "no_team";
-      books.keys.amend(key, changes);
-      return books.keys.key(id);
-    });
-  }
-
-  async revokeKey(id: KeyId): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined> {
-    return this.#store.write(({ keys }, nowMs) => {
-      keys.revoke(id, nowMs);
-      const key = keys.key(id);
-      return key && { key, digests: keys.digests(id) };
-    });
-  }
-
-  async rotateKey(
-    id: KeyId,
-    digest: KeyDigest,
-    lastFour: string,
-    graceMs: number,
-  ): Promise<{ key: Key; digests: readonly KeyDigest[] } | undefined> {
-    return this.#store.write(({ keys }, nowMs) => {
-      if (keys.key(id)?.revokedAtMs !== null) return undefined;
-      const digests = keys.digests(id);
-      keys.rotate(id, digest, lastFour, nowMs + Math.max(0, graceMs));
-      const key = keys.key(id);
-      return key && { key, digests };
-    });
   }
 
   async findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined> {
@@ -288,10 +220,6 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   async standing(digest: KeyDigest): Promise<StandingAnswer | undefined> {
     return this.#store.write((books, nowMs) => standing(books, digest, nowMs));
-  }
-
-  async delegate(digest: KeyDigest, action: DelegatedAction): Promise<DelegationOutcome | undefined> {
-    return this.#store.write((books, nowMs) => delegate(books, digest, action, nowMs, this.#caps));
   }
 
   // The outbox and the alarm

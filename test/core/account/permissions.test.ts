@@ -1,14 +1,17 @@
 import { describe, expect, it } from "vitest";
 import {
-  type DelegatedAction,
   denialOf,
   type KeyChanges,
+  type ManageAction,
+  manages,
+  sees,
   type TeamChanges,
 } from "../../../src/core/account/permissions.ts";
 import { type Key, type Limits, NEW_KEY, NO_LIMITS } from "../../../src/core/account/tenant.ts";
 import { asId, type KeyDigest, type KeyId, type TeamId } from "../../../src/core/ids.ts";
 
 const team = asId<TeamId>("team_1");
+const TEAM = { id: team, name: "t", blocked: false, createdAtMs: 0, deletedAtMs: null };
 const key = (some: Partial<Key> = {}): Key => ({
   id: asId<KeyId>("key_other"),
   ...NEW_KEY,
@@ -21,15 +24,15 @@ const key = (some: Partial<Key> = {}): Key => ({
 const holder = (some: Partial<Key> = {}) => key({ id: asId<KeyId>("key_mine"), role: "admin", ...some });
 const limits = (some: Partial<Limits>): Limits => ({ ...NO_LIMITS, ...some });
 
-const creating = (fields: Key): DelegatedAction => ({
+const creating = (fields: Key): ManageAction => ({
   kind: "create_key",
   id: asId<KeyId>("key_new"),
   digest: asId<KeyDigest>("d"),
   lastFour: "abcd",
   fields,
 });
-const amending = (target: Key, changes: KeyChanges): DelegatedAction => ({ kind: "amend_key", id: target.id, changes });
-const rotating = (target: Key): DelegatedAction => ({
+const amending = (target: Key, changes: KeyChanges): ManageAction => ({ kind: "amend_key", id: target.id, changes });
+const rotating = (target: Key): ManageAction => ({
   kind: "rotate_key",
   id: target.id,
   digest: asId<KeyDigest>("d"),
@@ -84,7 +87,7 @@ const CASES: [name: string, mine: Partial<Key>, theirs: Partial<Key>, field: str
 describe("what a key may do to others", () => {
   it("a member's key manages nothing", () => {
     const member = holder({ role: "member" });
-    const actions: DelegatedAction[] = [
+    const actions: ManageAction[] = [
       creating(key()),
       rotating(key()),
       amending(key(), { name: "y" }),
@@ -175,8 +178,8 @@ describe("what a key may do to teams", () => {
     team: { id: team, name: "t", blocked: false, limits: limits(some), createdAtMs: 0, deletedAtMs: null },
     hasHigherRole,
   });
-  const amend = (changes: TeamChanges): DelegatedAction => ({ kind: "amend_team", id: team, changes });
-  const create = (some: Partial<Limits>): DelegatedAction => ({
+  const amend = (changes: TeamChanges): ManageAction => ({ kind: "amend_team", id: team, changes });
+  const create = (some: Partial<Limits>): ManageAction => ({
     kind: "create_team",
     id: team,
     fields: { name: "t", blocked: false, limits: limits(some) },
@@ -208,5 +211,24 @@ describe("what a key may do to teams", () => {
     const daily = target({ maxBudgetNanoUsd: 1, budgetDuration: "day" });
     expect(denialOf(mine, amend({ limits: { maxBudgetNanoUsd: 2 } }), daily)).toEqual(exceeds("budget_duration"));
     expect(denialOf(mine, amend({ limits: { rpm_limit: 2 } }), daily)).toBeUndefined();
+  });
+});
+
+describe("the operator", () => {
+  it("has no ceiling: everything that a key is denied, it may do", () => {
+    const owner = key({ role: "owner" });
+    const target = { team: { ...TEAM, limits: NO_LIMITS }, hasHigherRole: true };
+    const actions: [ManageAction, Parameters<typeof denialOf>[2]][] = [
+      [creating(owner), undefined],
+      [amending(owner, { role: "owner", scopes: ["inference", "compute"] }), owner],
+      [rotating(owner), owner],
+      [{ kind: "delete_team", id: team }, target],
+    ];
+    for (const [action, on] of actions) {
+      expect(denialOf(holder({ role: "member" }), action, on)).toEqual({ why: "role" });
+      expect(denialOf(null, action, on)).toBeUndefined();
+    }
+    expect(sees(null, asId<TeamId>("team_2"))).toBe(true);
+    expect(manages(null)).toBe(true);
   });
 });

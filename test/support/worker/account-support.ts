@@ -1,4 +1,5 @@
 /** Accounts, keys and calls for the tests of the account object; what a test does not name is a harmless default. */
+
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
@@ -29,6 +30,7 @@ import {
 } from "../../../src/core/ids.ts";
 import { type ModelRow, NO_PLAN, type UnitPrices } from "../../../src/core/pricing/prices.ts";
 import type { Usage } from "../../../src/core/pricing/usage.ts";
+import { manager } from "./manager.ts";
 
 export const call = (id: string) => asId<CallId>(id);
 export const digestOf = (name: string) => asId<KeyDigest>(`digest-${name}`);
@@ -72,7 +74,7 @@ export async function newAccount(
   await stub.open(asId<AccountId>(`acc-${number}`), number, { ...ACCOUNT, ...options.account });
   if (options.balance) await credit(stub, options.balance, "first");
   const team = options.team ? teamId("t") : null;
-  if (team) await stub.createTeam(team, { name: "team", blocked: false, limits: NO_LIMITS, ...options.team });
+  if (team) await manager(stub).createTeam(team, { name: "team", blocked: false, limits: NO_LIMITS, ...options.team });
   await addKey(stub, "k", { team, ...options.key });
   return { number, stub };
 }
@@ -81,7 +83,7 @@ export const credit = (stub: Stub, amountNanoUsd: number, reference: string) =>
   stub.credit({ kind: amountNanoUsd > 0 ? "top_up" : "correction", amountNanoUsd, reference, note: null });
 
 export const addKey = (stub: Stub, name: string, fields: Partial<KeyFields> = {}) =>
-  stub.createKey(keyId(name), digestOf(name), name.slice(-4), { ...KEY, ...fields });
+  manager(stub).createKey(keyId(name), digestOf(name), name.slice(-4), { ...KEY, ...fields });
 
 /** A model at one nano-USD per token, in and out. */
 export const row = (some: Partial<ModelRow> = {}): ModelRow => ({

@@ -1,0 +1,107 @@
+/**
+ * Who manages keys and teams: the operator in any account, or a tenant's key in its own. Routes for both are the same
+ * (keys.ts, teams.ts); the account object decides what each may do, and this says over HTTP why something was not done.
+ */
+
+import type { AccountService } from "../../core/account/account-service.ts";
+import {
+  type Actor,
+  type Ceiling,
+  type Denial,
+  type KeyAction,
+  type ManagedKey,
+  type ManagedTeam,
+  manages,
+  type NotManaged,
+  type TeamAction,
+} from "../../core/account/permissions.ts";
+import type { AccountId, AccountNumber } from "../../core/ids.ts";
+import { toHttp } from "../../core/refusal.ts";
+import type { AdminContext } from "./context.ts";
+import { conflict, invalid, notFound, Problem, type ProblemStatus, tooMany } from "./problem.ts";
+import type { RefusalStatus } from "./route.ts";
+
+export interface Manager {
+  readonly actor: Actor;
+  readonly ceiling: Ceiling;
+  readonly account: AccountId;
+  readonly number: AccountNumber;
+  readonly object: AccountService;
+  readonly context: AdminContext;
+}
+
+/** Where keys and teams are managed, and by whom. */
+export interface ManagedAt<Work> {
+  /** The path of the account. */
+  readonly base: "/admin/accounts/{account}" | "/account";
+  /** What each of these calls may be refused with, besides what others of its API are. */
+  readonly refusals: readonly RefusalStatus[];
+  /** Who calls, in which account. A deleted account may be read. */
+  managerOf(work: Work, params: { readonly account: string }, purpose: "read" | "change"): Promise<Manager>;
+}
+
+type Done<Managed> = Exclude<Managed, NotManaged>;
+
+export const manageKey = async ({ object, actor, account }: Manager, action: KeyAction): Promise<Done<ManagedKey>> => {
+  const managed = await object.manage(actor, action);
+  if (managed?.kind === "key") return managed;
+  throw problemOf(managed, account, action);
+};
+
+export const manageTeam = async (
+  { object, actor, account }: Manager,
+  action: TeamAction,
+): Promise<Done<ManagedTeam>> => {
+  const managed = await object.manage(actor, action);
+  if (managed?.kind === "team") return managed;
+  throw problemOf(managed, account, action);
+};
+
+/** For what only reads. */
+export function requireManager({ ceiling }: Manager): void {
+  if (!manages(ceiling)) throw deniedProblem({ why: "role" });
+}
+
+function problemOf(outcome: NotManaged | undefined, account: AccountId, action: KeyAction | TeamAction): Problem {
+  const what = action.kind.endsWith("_team") ? "team" : "key";
+  switch (outcome?.kind) {
+    case undefined:
+      return notFound("account", account);
+    case "account_deleted":
+      return conflict("account_deleted", `The account '${account}' is deleted.`, "account");
+    case "unknown":
+      return notFound(what, action.id);
+    case "ended":
+      return what === "team"
+        ? conflict("team_deleted", `The team '${action.id}' is deleted.`, "team")
+        : conflict("key_revoked", `The key '${action.id}' is revoked. Make a new one.`, "key");
+    case "too_many":
+      return tooMany(`${what}s`, outcome.most);
+    case "no_team":
+      return invalid("team", "`team`: there is no live team of this id in this account.");
+    case "denied":
+      return deniedProblem(outcome.denial);
+    case "refused": {
+      const http = toHttp(outcome.refusal);
+      return new Problem(http.status as ProblemStatus, http.code, http.message, http.param);
+    }
+  }
+}
+
+function deniedProblem(denial: Denial): Problem {
+  switch (denial.why) {
+    case "role":
+      return new Problem(403, "role_not_allowed", "Only keys of the roles owner and admin may do this.");
+    case "own_key":
+      return new Problem(403, "own_key", "A key does not change itself. Use another owner's or admin's key.", "key");
+    case "team_key":
+      return new Problem(403, "role_not_allowed", "A key that belongs to a team does not manage teams.");
+    case "exceeds":
+      return new Problem(
+        403,
+        "more_than_yours",
+        `\`${denial.field}\` would be more than your own key has. Ask for less, or use a key that has it.`,
+        denial.field,
+      );
+  }
+}

@@ -1,0 +1,53 @@
+/** Teams in bodies and answers: the same for the operator's API and for owners who manage their account's teams. */
+import * as z from "zod";
+import type { Ceiling } from "../../core/account/permissions.ts";
+import { type Changes, NO_LIMITS, type Team, type TeamFields } from "../../core/account/tenant.ts";
+import { asId, type TeamId } from "../../core/ids.ts";
+import { limitAnswers, limitFields, name, timeAnswer } from "./fields.ts";
+import { newId } from "./new-id.ts";
+import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "./serializers.ts";
+
+export const TeamBody = z
+  .strictObject({ name, blocked: z.boolean().optional(), ...limitFields })
+  .meta({ id: "TeamBody" });
+export const TeamPatch = z
+  .strictObject({ name: name.optional(), blocked: z.boolean().optional(), ...limitFields })
+  .meta({ id: "TeamPatch" });
+export const TeamAnswer = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    blocked: z.boolean(),
+    created_at: timeAnswer,
+    deleted_at: timeAnswer.nullable(),
+    ...limitAnswers,
+  })
+  .meta({ id: "Team" });
+
+export const serializeTeam = (team: Team) => ({
+  id: team.id,
+  name: team.name,
+  blocked: team.blocked,
+  created_at: toIso(team.createdAtMs),
+  deleted_at: toIsoOrNull(team.deletedAtMs),
+  ...serializeLimits(team.limits),
+});
+
+/** Limits that the body leaves out it has from the key that makes it, so that nothing is refused for what nobody asked. */
+export const newTeamFrom = (body: z.output<typeof TeamBody>, maker: Ceiling): TeamFields => ({
+  name: body.name,
+  blocked: body.blocked ?? false,
+  limits: limitsFrom(body, maker?.limits ?? NO_LIMITS),
+});
+
+/** The fields that a body names; the rest are left out. */
+export const teamChangesFrom = (body: z.output<typeof TeamPatch>): Changes<TeamFields> => {
+  const limits = limitsIn(body);
+  return {
+    ...(body.name !== undefined && { name: body.name }),
+    ...(body.blocked !== undefined && { blocked: body.blocked }),
+    ...(limits && { limits }),
+  };
+};
+
+export const newTeamId = (): TeamId => asId<TeamId>(newId("team_"));

@@ -1,0 +1,113 @@
+/**
+ * Teams: groups in an account with limits and a budget of their own. `/admin/accounts/{account}/teams` for the operator,
+ * `/account/teams` for owners and admins, by the same bodies.
+ */
+import type { Env } from "hono";
+import * as z from "zod";
+import { sees } from "../../core/account/permissions.ts";
+import { asId, type TeamId } from "../../core/ids.ts";
+import { known } from "./context.ts";
+import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
+import { type ManagedAt, manageTeam, requireManager } from "./manager.ts";
+import { notFound } from "./problem.ts";
+import { type ApiRoutes, answers, created, ok, route } from "./route.ts";
+import {
+  newTeamFrom,
+  newTeamId,
+  serializeTeam,
+  TeamAnswer,
+  TeamBody,
+  TeamPatch,
+  teamChangesFrom,
+} from "./team-schema.ts";
+
+const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
+  create: route({
+    id: "createTeam",
+    method: "post",
+    path: `${base}/teams`,
+    summary: "Make a team",
+    body: TeamBody,
+    answers: { 201: answers("The team", TeamAnswer) },
+    refusals,
+  }),
+  list: route({
+    id: "listTeams",
+    method: "get",
+    path: `${base}/teams`,
+    summary: "List the live teams; a key of a team sees that one",
+    query: z.strictObject(numberedPage),
+    answers: { 200: answers("Teams, oldest first", listOf(TeamAnswer)) },
+    refusals,
+  }),
+  get: route({
+    id: "getTeam",
+    method: "get",
+    path: `${base}/teams/{team}`,
+    summary: "Read a team",
+    answers: { 200: answers("The team", TeamAnswer) },
+    refusals,
+  }),
+  patch: route({
+    id: "updateTeam",
+    method: "patch",
+    path: `${base}/teams/{team}`,
+    summary: "Change what is named, leave the rest",
+    body: TeamPatch,
+    answers: { 200: answers("The team", TeamAnswer) },
+    refusals,
+  }),
+  remove: route({
+    id: "deleteTeam",
+    method: "delete",
+    path: `${base}/teams/{team}`,
+    summary: "Delete a team: its keys stop, its history stays",
+    answers: { 200: answers("Deleted", Deleted) },
+    refusals,
+  }),
+});
+
+export function addTeams<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindings>, at: ManagedAt<Work>): void {
+  const { create, list, get, patch, remove } = routesAt(at);
+
+  api.add(create, async ({ work, params, body }) => {
+    const manager = await at.managerOf(work, params, "change");
+    const fields = newTeamFrom(body, manager.ceiling);
+    const { team } = await manageTeam(manager, { kind: "create_team", id: newTeamId(), fields });
+    return created(serializeTeam(team));
+  });
+
+  api.add(list, async ({ work, params, query }) => {
+    const manager = await at.managerOf(work, params, "read");
+    requireManager(manager);
+    const { object, ceiling, account } = manager;
+    if (ceiling !== null && ceiling.team !== null) {
+      const own = await object.team(ceiling.team);
+      return ok({ data: own ? [serializeTeam(own)] : [], next_cursor: null });
+    }
+    const page = known(await object.teams(pageRequest(query)), "account", account);
+    return ok({ data: page.data.map(serializeTeam), next_cursor: page.nextCursor });
+  });
+
+  api.add(get, async ({ work, params }) => {
+    const manager = await at.managerOf(work, params, "read");
+    requireManager(manager);
+    const id = asId<TeamId>(params.team);
+    const team = known(await manager.object.team(id), "team", id);
+    if (!sees(manager.ceiling, team.id)) throw notFound("team", id);
+    return ok(serializeTeam(team));
+  });
+
+  api.add(patch, async ({ work, params, body }) => {
+    const manager = await at.managerOf(work, params, "change");
+    const changes = teamChangesFrom(body);
+    const { team } = await manageTeam(manager, { kind: "amend_team", id: asId<TeamId>(params.team), changes });
+    return ok(serializeTeam(team));
+  });
+
+  api.add(remove, async ({ work, params }) => {
+    const manager = await at.managerOf(work, params, "change");
+    await manageTeam(manager, { kind: "delete_team", id: asId<TeamId>(params.team) });
+    return ok(deleted(params.team));
+  });
+}

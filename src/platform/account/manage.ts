@@ -1,0 +1,118 @@
+/**
+ * What the operator, or a tenant's own key, does to the keys and teams of an account. The check of who acts and the change
+ * run in one transaction.
+ */
+import {
+  type Actor,
+  type Ceiling,
+  denialOf,
+  generalDenialOf,
+  isOnTeam,
+  type KeyAction,
+  type ManageAction,
+  type ManagedKey,
+  type ManagedTeam,
+  type NotManaged,
+  rolesAbove,
+  sees,
+  type TeamAction,
+  type TeamTarget,
+} from "../../core/account/permissions.ts";
+import type { Key, TooMany } from "../../core/account/tenant.ts";
+import type { Outcome } from "../../core/outcome.ts";
+import { authenticate } from "./admission.ts";
+import type { Caps } from "./settings.ts";
+import type { Books, LiveCaller } from "./state.ts";
+
+export function manage(
+  books: Books,
+  actor: Actor,
+  action: ManageAction,
+  nowMs: number,
+  caps: Caps,
+): ManagedKey | ManagedTeam {
+  const found = ceilingOf(books, actor, nowMs);
+  if (!found.ok) return { kind: "refused", refusal: found.refusal };
+  if (books.tenants.account().deletedAtMs !== null) return { kind: "account_deleted" };
+  const { ceiling } = found;
+  const denial = generalDenialOf(ceiling, action);
+  if (denial) return { kind: "denied", denial };
+  return isOnTeam(action)
+    ? manageTeam(books, ceiling, action, nowMs, caps)
+    : manageKey(books, ceiling, action, nowMs, caps);
+}
+
+/** Who acts: a live key, or the operator, whom the API has let in. */
+function ceilingOf(books: Books, actor: Actor, nowMs: number): Outcome<{ ceiling: Ceiling }> {
+  if (actor.by === "operator") return { ok: true, ceiling: null };
+  const found: Outcome<{ caller: LiveCaller }> = authenticate(books, actor.digest, nowMs);
+  return found.ok ? { ok: true, ceiling: found.caller.key } : found;
+}
+
+/** For a key, what has ended is as if it were not there. */
+const ended = (ceiling: Ceiling): NotManaged => (ceiling === null ? { kind: "ended" } : { kind: "unknown" });
+
+function manageKey(books: Books, ceiling: Ceiling, action: KeyAction, nowMs: number, caps: Caps): ManagedKey {
+  const target = action.kind === "create_key" ? undefined : books.keys.key(action.id);
+  if (action.kind !== "create_key") {
+    if (!target || !sees(ceiling, target.team)) return { kind: "unknown" };
+    if (action.kind !== "revoke_key" && target.revokedAtMs !== null) return ended(ceiling);
+  }
+  const denial = denialOf(ceiling, action, target);
+  if (denial) return { kind: "denied", denial };
+  return actOnKey(books, action, target, nowMs, caps);
+}
+
+function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowMs: number, caps: Caps): ManagedKey {
+  const { keys, tenants } = books;
+  const digests = keys.digests(action.id);
+  switch (action.kind) {
+    case "create_key": {
+      if (!tenants.mayHold(action.fields.team)) return { kind: "no_team" };
+      // Asked twice, it is made once, and what is made already needs no room.
+      if (keys.key(action.id)) break;
+      if (keys.atLeast(caps.keys)) return tooMany(caps.keys);
+      keys.create(action.id, action.digest, action.lastFour, action.fields, nowMs);
+      break;
+    }
+    case "amend_key":
+      if (action.changes.team !== target?.team && !tenants.mayHold(action.changes.team)) return { kind: "no_team" };
+      if (target) keys.amend(target, action.changes);
+      break;
+    case "revoke_key":
+      keys.revoke(action.id, nowMs);
+      break;
+    case "rotate_key":
+      keys.rotate(action.id, action.digest, action.lastFour, nowMs + Math.max(0, action.graceMs));
+      break;
+  }
+  const key = keys.key(action.id);
+  return key ? { kind: "key", key, digests } : { kind: "unknown" };
+}
+
+function manageTeam(books: Books, ceiling: Ceiling, action: TeamAction, nowMs: number, caps: Caps): ManagedTeam {
+  const target = action.kind === "create_team" ? undefined : teamTarget(books, ceiling, action);
+  if (action.kind !== "create_team") {
+    if (!target) return { kind: "unknown" };
+    if (action.kind === "amend_team" && target.team.deletedAtMs !== null) return ended(ceiling);
+  }
+  const denial = denialOf(ceiling, action, target);
+  if (denial) return { kind: "denied", denial };
+  const { tenants } = books;
+  if (action.kind === "create_team" && !tenants.team(action.id)) {
+    if (tenants.atLeastTeams(caps.teams)) return tooMany(caps.teams);
+    tenants.createTeam(action.id, action.fields, nowMs);
+  }
+  if (action.kind === "amend_team" && target) tenants.amendTeam(target.team, action.changes);
+  if (action.kind === "delete_team") tenants.deleteTeam(action.id, nowMs);
+  const team = tenants.team(action.id);
+  return team ? { kind: "team", team } : { kind: "unknown" };
+}
+
+function teamTarget({ keys, tenants }: Books, ceiling: Ceiling, { id }: TeamAction): TeamTarget | undefined {
+  const team = tenants.team(id);
+  const above = ceiling === null ? [] : rolesAbove(ceiling.role);
+  return team && { team, hasHigherRole: above.length > 0 && keys.teamHas(id, above) };
+}
+
+const tooMany = (most: number): TooMany => ({ kind: "too_many", most });
