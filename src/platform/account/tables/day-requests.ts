@@ -1,7 +1,8 @@
 /**
- * Requests of the last 24 hours in slots of 10 minutes, for `rpd_limit`: sums in SQL over all holds up to a mark, and
- * the few admitted since in memory (at load they are read from the hold rows). Every so many admissions the sums take
- * those in and the mark moves: a fraction of a row per call instead of one per level.
+ * Requests of the last 24 hours in slots of 10 minutes, for `rpd_limit`. Sums in SQL cover all holds up to a mark; the
+ * holds admitted since then are counted in memory (read from the hold rows at load). After every `ROLL_UP_EVERY`
+ * admissions they are added to the sums and the mark moves. This costs a fraction of a row per call instead of one row
+ * per level.
  */
 import { DAY, TrailingCount } from "../../../core/account/trailing-count.ts";
 import type { Sql } from "../schema.ts";
@@ -15,7 +16,7 @@ const CACHED_WINDOWS = 2_000;
 
 export class DayRequests {
   readonly #sql: Sql;
-  /** Not yet in the sums: requests per slot. */
+  /** Requests per slot that are not in the sums yet. */
   readonly #tail = new Map<Subject, Map<number, number>>();
   readonly #windows = new Map<Subject, TrailingCount>();
   #through: number;
@@ -33,7 +34,7 @@ export class DayRequests {
     this.rolledUpAtMs = mark.holds_at_ms;
   }
 
-  /** Takes up a row at load. */
+  /** Counts a row read at load. */
   load(hold: RecentHold): void {
     if (hold.seq <= this.#through) return;
     this.#lastSeq = Math.max(this.#lastSeq, hold.seq);
@@ -80,7 +81,7 @@ export class DayRequests {
     return slot === null ? null : (slot + 1) * DAY.bucketMs + DAY.spanMs;
   }
 
-  /** One look-up per slot: the table is ordered by slot first, so that old ones are deleted in a stretch. */
+  /** One look-up per slot. The table is ordered by slot first, so that old slots can be deleted as one range. */
   *#sums(subject: Subject, nowMs: number): Iterable<[number, number]> {
     const first = firstSlot(nowMs);
     const slots = Array.from({ length: slotOf(nowMs) - first + 1 }, (_, index) => first + index);

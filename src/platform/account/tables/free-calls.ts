@@ -1,11 +1,11 @@
 /**
- * Calls that cost nothing, counted over a trailing minute for each subject that limits them.
+ * Free calls, counted over a trailing minute for each subject that limits them.
  *
- * They leave no hold row to count by, and memory is lost whenever the object is evicted, which a client brings about by ten
- * seconds of silence. So a window is a row of its own, read when its subject first calls. One that reached an upstream is
- * written at once: no restart forgets it. One that did not is written with the next of a sixtieth part of what a minute
- * allows: an eviction forgets fewer than that, so even a client that is silent for ten seconds after each burst has
- * less than a tenth more than its limit, for hardly a row.
+ * They leave no hold row to count by, and memory is lost whenever the object is evicted, which a client can cause with
+ * ten seconds of silence. So each window has a row, read at its subject's first call. A call that reached an upstream
+ * is written at once, so a restart cannot forget it. Local calls are written once a sixtieth of the minute's allowance
+ * has gathered; an eviction forgets fewer than that. So even a client that pauses ten seconds after each burst exceeds
+ * its limit by less than a tenth, and few rows are written.
  */
 import { type FreeReach, type FreeUse, freeRefusal } from "../../../core/account/free-calls.ts";
 import { MINUTE, TrailingCount } from "../../../core/account/trailing-count.ts";
@@ -13,7 +13,7 @@ import type { Refusal } from "../../../core/refusal.ts";
 import type { Sql } from "../schema.ts";
 import type { Subject } from "./limit-scopes.ts";
 
-/** One level's window. */
+/** The window of one level. */
 export interface FreeLevel extends FreeUse {
   readonly subject: Subject;
 }
@@ -26,7 +26,7 @@ interface Window {
 /** Windows kept in memory; beyond it all are dropped and read again. */
 const CACHED_WINDOWS = 4_000;
 const WRITES_IN_A_MINUTE = 60;
-/** A row stays this long after it was written, ms. */
+/** A row is kept this long after it was written, ms. */
 const KEPT_MS = 2 * (MINUTE.spanMs + MINUTE.bucketMs);
 
 export class FreeCalls {
@@ -41,7 +41,7 @@ export class FreeCalls {
     return this.#window(subject, reach, nowMs).calls;
   }
 
-  /** Counts one call at every level, or says which has no room. */
+  /** Counts one call at every level, or refuses it if a level has no room. */
   take(levels: readonly FreeLevel[], reach: FreeReach, nowMs: number): Refusal | undefined {
     const refusal = freeRefusal(levels, nowMs);
     if (refusal) return refusal;
@@ -55,7 +55,7 @@ export class FreeCalls {
     return undefined;
   }
 
-  /** The call that was counted is paid for after all. */
+  /** Takes back the count of a call that turned out to be paid for. */
   giveBack(levels: readonly FreeLevel[], reach: FreeReach, nowMs: number): void {
     for (const { subject } of levels) {
       const { calls } = this.#window(subject, reach, nowMs);
@@ -87,7 +87,7 @@ export class FreeCalls {
       .exec<{ buckets: string }>("SELECT buckets FROM free_calls WHERE subject = ? AND reach = ?", subject, reach)
       .toArray();
     const buckets = row ? (JSON.parse(row.buckets) as [startMs: number, calls: number][]) : [];
-    // What a clock that was set back left in the future counts from now.
+    // Counts dated in the future, left by a clock that was set back, count from now.
     for (const [startMs, calls] of buckets) window.calls.add(Math.min(startMs, nowMs), calls);
     if (this.#windows.size >= CACHED_WINDOWS) this.#windows.clear();
     this.#windows.set(name, window);

@@ -1,6 +1,10 @@
 /**
- * Hold rows. One row per admitted call: inserted at admission, updated once when it ends, deleted a day later. A single
- * index on (open, due) finds the open ones, those that are due and those that may go.
+ * Hold rows: one per admitted call, inserted at admission, updated once when it ends, deleted a day later. A single
+ * index on (open, due) finds the open holds, the due ones and those that may be deleted.
+ *
+ * This folder has one class per table of the account object: it reads and writes the table's rows and keeps their mirror
+ * in memory, inside the caller's transaction. It must not know the rules by which calls are admitted, charged or
+ * refused; those are one folder up and in core.
  */
 import type { HoldEnd, Progress } from "../../../core/account/hold.ts";
 import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
@@ -10,7 +14,7 @@ import type { Party } from "./limit-scopes.ts";
 
 export type HoldState = "open" | Exclude<HoldEnd["state"], "unknown">;
 
-/** A hold as it is made. */
+/** A new hold. */
 export interface NewHold extends Party {
   readonly callId: CallId;
   readonly endpoint: string;
@@ -29,9 +33,9 @@ export interface NewHold extends Party {
 export interface HoldRow extends NewHold {
   readonly state: HoldState;
   readonly chargedNanoUsd: number;
-  /** The last that a renewal reported. */
+  /** The usage that the last renewal reported. */
   readonly progress: Progress | null;
-  /** Expired, and corrected by a late end since: no other one counts. */
+  /** True once a late end has corrected an expired hold; further ends are ignored. */
   readonly corrected: boolean;
   readonly endedAtMs: number | null;
 }
@@ -40,11 +44,11 @@ export interface HoldRow extends NewHold {
 export interface HoldTimes {
   /** Without a renewal, ms. */
   readonly ttlMs: number;
-  /** However often it is renewed, ms; at least twice `ttlMs`. A job's hold has its own time. */
+  /** With any number of renewals, ms; at least twice `ttlMs`. A job's hold has its own time. */
   readonly longestMs: number;
 }
 
-/** What the mirrors are made of. */
+/** What the mirrors need of a hold. */
 export interface RecentHold extends Party {
   readonly seq: number;
   readonly open: boolean;
@@ -62,7 +66,7 @@ export interface Ending {
   readonly entryId: number | null;
 }
 
-/** Ended holds stay this long: a day for late words, and enough for `rpd_limit` to be counted from them. */
+/** How long ended holds are kept, ms: a day for late ends, and long enough to count `rpd_limit` from them. */
 export const HOLD_KEPT_MS = 25 * 3_600_000;
 
 type StoredHold = {
@@ -145,7 +149,7 @@ export class Holds {
     );
   }
 
-  /** Without `progress` what was reported before stays. */
+  /** A null `progress` keeps what was reported before. */
   renew(callId: CallId, expiresAtMs: number, progress: Progress | null): void {
     this.#sql.exec(
       "UPDATE holds SET due_ms = ?, progress = coalesce(?, progress) WHERE call_id = ? AND state = 'open'",
@@ -155,7 +159,7 @@ export class Holds {
     );
   }
 
-  /** After an expired hold's late end. */
+  /** Records the late end of an expired hold. */
   correct(callId: CallId, chargedNanoUsd: number, entryId: number | null): void {
     this.#sql.exec(
       `UPDATE holds SET charged_nano_usd = ?, late_entry_id = ?, corrected = 1
@@ -166,7 +170,7 @@ export class Holds {
     );
   }
 
-  /** Open ones whose time is over, oldest first. */
+  /** Open holds past their time, oldest first. */
   due(nowMs: number, limit: number): readonly HoldRow[] {
     const rows = this.#sql.exec<StoredHold>(
       "SELECT * FROM holds WHERE open = 1 AND due_ms <= ? ORDER BY due_ms LIMIT ?",
@@ -194,7 +198,7 @@ export class Holds {
     );
   }
 
-  /** All open holds and those that ended at `sinceMs` or later, hence all that were admitted since then. */
+  /** All open holds and those that ended at `sinceMs` or later; this includes every hold admitted since then. */
   *recent(sinceMs: number): Iterable<RecentHold> {
     const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms";
     const rows = this.#sql.exec<StoredRecent>(

@@ -1,7 +1,7 @@
 /**
- * Idempotency keys: which call each one was used for, and how that ended. A row is written with the call's hold and goes
- * with it where nothing was executed, in the same transactions. Which calls run stands in memory too, so that the end of
- * an ordinary call costs no look-up here.
+ * Idempotency keys: the call that each key was used for, and how that call ended. A row is written with the call's
+ * hold, and deleted with it if nothing was executed, in the same transactions. The running calls are kept in memory
+ * too, so that the end of an ordinary call needs no look-up here.
  */
 import type { Release } from "../../../core/account/hold.ts";
 import {
@@ -28,7 +28,7 @@ export class IdempotencyKeys {
     this.#running = new Set(running.map(({ call_id }) => call_id));
   }
 
-  /** The call that the key was used for; `other_body`: with another request. */
+  /** The call that the key was used for; `other_body`: it was used with another request. */
   find(keyId: KeyId, ref: IdempotencyRef, nowMs: number): EarlierCall | "other_body" | undefined {
     if (ref.implied === "first") return undefined;
     const [row] = this.#sql
@@ -43,7 +43,7 @@ export class IdempotencyKeys {
     if (row.body_hmac !== ref.bodyHmac) return "other_body";
     const callId = row.call_id as CallId;
     const created = this.#created(callId);
-    // A job's call was answered when the job was there; its hold lives on with the job.
+    // A job's call was answered when its job was accepted, though its hold lives on with the job.
     if (created?.kind === "video_job") return { callId, state: "completed", status: 202, created };
     if (row.state === "unknown" && created) return { callId, state: "completed", status: 200, created };
     return { callId, state: row.state, status: row.status, created };
@@ -61,24 +61,24 @@ export class IdempotencyKeys {
     this.#running.add(callId);
   }
 
-  /** It was executed and charged. */
+  /** The call was executed and charged. */
   settled(callId: CallId, status: number, outcome: string): void {
     this.#end(callId, stateAfter(status, outcome), status);
   }
 
-  /** It cost nothing. Its client was told yes where it was a job that failed later: that stays said. */
+  /** The call cost nothing. If the client was answered with success (a job that failed later), that answer stands. */
   released({ callId, status, lostTries }: Pick<Release, "callId" | "status" | "lostTries">): void {
     if (stateAfter(status, "") === "completed") this.#end(callId, "completed", status);
     else if (lostTries === 0) this.#free(callId);
     else this.lost(callId, status);
   }
 
-  /** Nobody knows whether it was executed. */
+  /** It is unknown whether the call was executed. */
   lost(callId: CallId, status: number): void {
     this.#end(callId, "unknown", status);
   }
 
-  /** A late word on a call whose hold had expired. */
+  /** A late end of a call whose hold had expired. */
   correct(callId: CallId, end: { status: number; outcome: string } | "not_executed"): void {
     this.#running.add(callId);
     if (end === "not_executed") this.#free(callId);
@@ -109,7 +109,7 @@ export class IdempotencyKeys {
     this.#sql.exec("UPDATE idempotency SET state = ?, status = ? WHERE call_id = ?", state, status, callId);
   }
 
-  /** What a call made, where that has an id. */
+  /** The response or job that a call made, if that has an id. */
   #created(callId: CallId): Owned | null {
     const [row] = this.#sql
       .exec<OwnedRow>(

@@ -1,7 +1,7 @@
 /**
- * Job rows: work that an upstream has accepted for this account, found by the id that the service gave it. The row is the
- * account's ownership of that id, too. When a job is polled next is kept in memory alone: it follows from the job's age,
- * and after a restart every running job is asked for at once.
+ * Job rows: work that an upstream has accepted for this account, found by the service's id. The row also proves that
+ * the account owns that id. The time of a job's next poll is kept in memory only: it follows from the job's age, and
+ * after a restart every running job is polled at once.
  */
 
 import type { CallId } from "../../../core/ids.ts";
@@ -27,7 +27,7 @@ type StoredJob = {
   charged_nano_usd: number;
 };
 
-/** What the hold says of a job that it pays for. */
+/** What a job takes from the hold that pays for it. */
 export interface Submission {
   readonly model: string;
   readonly submittedAtMs: number;
@@ -89,7 +89,7 @@ export class Jobs {
     this.#nextPollMs.delete(id);
   }
 
-  /** Notes when a running job is polled next. */
+  /** Sets when a running job is polled next. */
   pollNext(id: string, atMs: number): void {
     if (this.#nextPollMs.has(id)) this.#nextPollMs.set(id, atMs);
   }
@@ -107,7 +107,7 @@ export class Jobs {
     return this.#nextPollMs.size === 0 ? null : Math.min(...this.#nextPollMs.values());
   }
 
-  /** When the submissions that count now were admitted: those that became jobs, and those still under way. */
+  /** When the submissions that count now were admitted: those that became jobs and those still under way. */
   submissions(endpoint: string, nowMs: number): readonly number[] {
     const sinceMs = nowMs - SUBMISSIONS.spanMs;
     return this.#sql
@@ -124,7 +124,7 @@ export class Jobs {
       .map(({ at }) => at);
   }
 
-  /** Deletes at most `limit` ended jobs that no tenant can ask for any more. */
+  /** Deletes at most `limit` ended jobs that tenants can no longer ask for. */
   prune(nowMs: number, limit: number): void {
     this.#sql.exec(
       `DELETE FROM jobs WHERE id IN

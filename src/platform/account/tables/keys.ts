@@ -1,5 +1,5 @@
 /**
- * Virtual keys and the digests of their secrets. A key is found by digest in one look-up, whatever their number.
+ * Virtual keys and the digests of their secrets. A key is found by digest in one look-up, however many keys there are.
  */
 
 import {
@@ -16,10 +16,10 @@ import type { Sql } from "../schema.ts";
 import { atLeast, pageOf } from "./pages.ts";
 import { merge } from "./tenants.ts";
 
-/** A key as one of its secrets leads to it. */
+/** A key as found by one of its secrets. */
 export interface FoundKey {
   readonly key: Key;
-  /** Set once this secret was rotated out: refused from then on. */
+  /** Set once this secret was rotated out: it is refused from then on. */
   readonly validUntilMs: number | null;
 }
 
@@ -34,7 +34,7 @@ type StoredKey = {
 
 const COLUMNS = "seq, id, last_four, fields, created_at_ms, revoked_at_ms";
 
-/** Parsed keys kept in memory, and the text that they were parsed from; beyond it all are dropped and read again. */
+/** Parsed keys kept in memory with the text they were parsed from; beyond it all are dropped and read again. */
 const CACHED_KEYS = 4_000;
 const CACHED_CHARS = 8_000_000;
 
@@ -69,7 +69,7 @@ export class Keys {
     return stored && toKey(stored);
   }
 
-  /** Live ones, oldest first; with `team`, that one's alone. */
+  /** Live keys, oldest first; with `team`, only that team's. */
   keys(page: PageRequest, team: TeamId | null = null): Page<Key> {
     return pageOf(page, "ascending", toKey, (after, limit) =>
       this.#sql.exec<StoredKey>(
@@ -92,7 +92,7 @@ export class Keys {
     return found.toArray().length > 0;
   }
 
-  /** Whether so many are live; counts no further. */
+  /** Whether at least `most` keys are live. Stops counting there. */
   atLeast(most: number): boolean {
     return atLeast(this.#sql, "keys WHERE revoked_at_ms IS NULL", most);
   }
@@ -119,7 +119,7 @@ export class Keys {
     this.#forget();
   }
 
-  /** Gives the key a new secret; the older ones end at `validUntilMs` or, where that is sooner, when they would have. */
+  /** Gives the key a new secret. The older ones end at `validUntilMs`, or at their own end if that is sooner. */
   rotate(id: KeyId, digest: KeyDigest, lastFour: string, validUntilMs: number): void {
     this.#sql.exec(
       "UPDATE digests SET valid_until_ms = min(coalesce(valid_until_ms, ?), ?) WHERE key_id = ?",

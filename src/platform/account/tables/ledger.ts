@@ -1,6 +1,6 @@
 /**
- * The ledger's rows: append-only entries, each with the balance after it. The last one's is the balance; it is kept in
- * memory so that appending reads nothing.
+ * The ledger's rows: append-only entries, each with the balance after it. The last entry's balance is the account's; it
+ * is kept in memory, so appending reads nothing.
  */
 
 import type { Credit, EntryKind, LedgerEntry, Page, PageRequest } from "../../../core/account/tenant.ts";
@@ -21,7 +21,7 @@ type StoredEntry = {
   note: string | null;
 };
 
-/** A charge as it is entered. */
+/** A charge to enter. */
 export interface Charge {
   readonly callId: CallId;
   readonly model: string;
@@ -30,7 +30,7 @@ export interface Charge {
   /** Negative: a late correction gives back. */
   readonly chargedNanoUsd: number;
   readonly atMs: number;
-  /** The time whose budget windows it counts in, where that is not `atMs`. */
+  /** The time whose budget windows the charge counts in; null: `atMs`. */
   readonly countsAtMs: number | null;
 }
 
@@ -61,7 +61,7 @@ export class Ledger {
     return this.#balanceNanoUsd;
   }
 
-  /** Enters what a call was charged, zero too; gives the entry's id. */
+  /** Enters what a call was charged, even if it is zero, and returns the entry's id. */
   charge(charge: Charge): number {
     const { balanceNanoUsd } = this.#next(0 - charge.chargedNanoUsd);
     this.#sql.exec(
@@ -99,7 +99,9 @@ export class Ledger {
     return { id, kind, amountNanoUsd, balanceNanoUsd, atMs, callId: null, model: null, keyId: null, reference, note };
   }
 
-  /** What a call was charged by the entries from `afterId` (exclusive) to `throughId`; undefined: it has none there. */
+  /**
+   * What a call was charged by the entries from `afterId` (exclusive) to `throughId`; undefined if it has none there.
+   */
   chargedBetween(callId: CallId, afterId: number, throughId: number): number | undefined {
     const { charged } = this.#sql
       .exec<{ charged: number | null }>(

@@ -1,5 +1,6 @@
 /**
- * Who a call counts against: its key, the key's team and the account, as the text under which windows and sums stand.
+ * The subjects that a call counts against: its key, the key's team and the account, as the text that windows and sums
+ * are stored under.
  */
 import type { KeyId, TeamId } from "../../../core/ids.ts";
 

@@ -1,8 +1,8 @@
 /**
- * What the operator bears in place of the tenant: overruns (usage beyond a hold) and losses (what an upstream may have done
- * without a charge: calls that failed under way, tries before another target served, holds that expired). One row per call
- * and kind. A loss is an upper bound, the held amount for each try; a late word on an expired call corrects its row. An
- * end of a call whose hold nobody knows any more is a loss of what it cost (`settle_unknown`).
+ * What the operator pays in place of the tenant, one row per call and kind. Overruns are usage beyond a hold. Losses
+ * are what an upstream may have executed without a charge: calls that failed under way, tries before another target
+ * served, expired holds. A loss is an upper bound: the held amount for each try. A late end of an expired call corrects
+ * its row. When a call ends whose hold is unknown, its cost is a loss (`settle_unknown`).
  */
 import type { CallId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
@@ -17,7 +17,10 @@ const SETTLE_UNKNOWN = "settle_unknown";
 
 export class OperatorBook {
   readonly #sql: Sql;
-  /** Another one after each change, and after a restart: what was summed under one stands as long as it does. */
+  /**
+   * A new object after each change and each restart. A sum is valid as long as the version it was made under is
+   * current.
+   */
   version: object = {};
 
   constructor(sql: Sql) {
@@ -32,12 +35,12 @@ export class OperatorBook {
     this.#insert(callId, "operator_loss", upToNanoUsd, 1, atMs, null);
   }
 
-  /** Of a call that these books do not know. */
+  /** The loss of a call whose hold is unknown. */
   unknownLoss(callId: CallId, amountNanoUsd: number, atMs: number): void {
     this.#insert(callId, "operator_loss", amountNanoUsd, 0, atMs, SETTLE_UNKNOWN);
   }
 
-  /** Whether a call has a loss, and why. */
+  /** Whether a call has a loss, and whether its hold was unknown. */
   findLoss(callId: CallId): { readonly unknown: boolean } | undefined {
     const [row] = this.#sql
       .exec<{ reason: string | null }>(
@@ -48,7 +51,7 @@ export class OperatorBook {
     return row && { unknown: row.reason === SETTLE_UNKNOWN };
   }
 
-  /** The first late word counts; later ones change nothing. */
+  /** The first late end counts; later ones change nothing. */
   correctLoss(callId: CallId, amountNanoUsd: number): void {
     this.version = {};
     this.#sql.exec(
@@ -88,7 +91,7 @@ export class OperatorBook {
       .one().sum;
   }
 
-  /** The last of the next `count` rows' calls; null: there are fewer. */
+  /** The call of the last of the next `count` rows; null if there are fewer rows. */
   callAfter(after: string, count: number): string | null {
     const [row] = this.#sql
       .exec<{ id: string }>(
@@ -100,7 +103,7 @@ export class OperatorBook {
     return row?.id ?? null;
   }
 
-  /** Over the calls after one, through another; null: to the end. */
+  /** Sums over the calls after `after` up to and including `through`; null: to the end. */
   totals(after: string, through: string | null): { overrunNanoUsd: number; operatorLossNanoUsd: number } {
     return this.#sql
       .exec<{ overrunNanoUsd: number; operatorLossNanoUsd: number }>(

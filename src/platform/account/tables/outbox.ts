@@ -1,9 +1,10 @@
 /**
- * Usage events on their way out. An event is a row from the transaction that ended its call until the queue's consumer
- * says that it stands in D1.
+ * The outbox: usage events that D1 has not confirmed. An event's row is written in the transaction that ends its call
+ * and deleted when the queue's consumer confirms that D1 has it.
  *
- * Rows leave in stretches: a stretch is noted as a shipment, then sent as one message. What is not confirmed in time is
- * sent again; the consumer counts an event once by its id, so sending twice is harmless and losing none is certain.
+ * Rows are sent in ranges. A range is stored as a shipment, then sent as one message. A shipment that is not confirmed
+ * in time is sent again. The consumer counts an event once by its id, so sending twice is harmless and no event is
+ * lost.
  */
 import type { UsageEvent } from "../../../core/account/hold.ts";
 import type { CallId } from "../../../core/ids.ts";
@@ -12,13 +13,13 @@ import type { Sql } from "../schema.ts";
 /** A queue message may have 128 KB; this leaves room for its envelope. */
 const MESSAGE_BYTES = 100_000;
 const MESSAGE_EVENTS = 500;
-/** Events gather this long before they are sent, ms. */
+/** Events are collected this long before they are sent, ms. */
 const GATHER_MS = 1_000;
-/** What is not confirmed after this is sent again, ms. */
+/** A shipment that is not confirmed after this time is sent again, ms. */
 const RESEND_AFTER_MS = 120_000;
-/** Beyond this many unconfirmed shipments nothing new is sent. */
+/** With this many unconfirmed shipments nothing new is sent. */
 const MOST_SHIPMENTS = 64;
-/** After a queue that threw: doubled each time, up to a minute. */
+/** First wait after the queue threw, ms: doubled each time, up to a minute. */
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 
@@ -26,7 +27,7 @@ export interface Shipment {
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly events: readonly UsageEvent[];
-  /** True where it was sent before. */
+  /** True if it was sent before. */
   readonly again: boolean;
 }
 
@@ -59,7 +60,7 @@ export class Outbox {
     this.#waitingSinceMs ??= event.endedAtMs;
   }
 
-  /** Notes the next stretch as sent and gives it: one that was not confirmed in time, else what has not left yet. */
+  /** Stores the next range as sent and returns it: first a shipment not confirmed in time, else rows not sent yet. */
   take(nowMs: number): Shipment | undefined {
     if (nowMs < this.#retryAtMs) return undefined;
     return this.#takeAgain(nowMs) ?? this.#takeNew(nowMs);
@@ -71,7 +72,7 @@ export class Outbox {
     this.#retryAtMs = 0;
   }
 
-  /** The queue threw: the stretch stays, and waits longer each time. */
+  /** The queue threw: the range stays, and the wait grows each time. */
   failed(shipment: Shipment, nowMs: number): void {
     this.#retryAtMs = nowMs + Math.min(FIRST_RETRY_MS * 2 ** this.#failures, LONGEST_RETRY_MS);
     this.#failures += 1;
@@ -85,7 +86,7 @@ export class Outbox {
     this.#shipments = this.#readShipments();
   }
 
-  /** The consumer has these in D1. */
+  /** D1 has these events: deletes them. */
   confirm(eventIds: readonly CallId[]): void {
     this.#sql.exec(
       "DELETE FROM outbox WHERE seq <= ? AND event_id IN (SELECT value FROM json_each(?))",

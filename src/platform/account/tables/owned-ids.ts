@@ -1,7 +1,9 @@
 /**
- * Ids that the service handed out to this account. An id that is not here, or no longer kept, does not exist for it.
+ * Ids that the service handed out to this account. An id that is not here, or no longer kept, does not exist for the
+ * account.
  *
- * A response belongs to a conversation, named by its first response; each turn keeps the whole of it for its full life.
+ * A response belongs to a conversation, named by its first response. Each turn keeps the whole conversation for a full
+ * lifetime.
  */
 import type { CallId } from "../../../core/ids.ts";
 import { CONVERSATION_LIFE_MS, type NewOwned, type Owned, type OwnedRef } from "../../../core/owned.ts";
@@ -30,8 +32,8 @@ export class OwnedIds {
   }
 
   /**
-   * Recorded twice, it stands once. `upToTokens`: the most its call can come to; that is what it counts until the exact
-   * figure is known, so that a turn which continues it at once, or after a cut, is held for enough.
+   * Recording an id twice has no further effect. `upToTokens` is the most that its call can use. It counts until the
+   * exact figure is known, so that a turn which continues it at once, or after a cut, holds enough.
    */
   record(owned: NewOwned, upToTokens: number, nowMs: number): void {
     const before = owned.continues === null ? undefined : this.#row({ kind: owned.kind, id: owned.continues }, nowMs);
@@ -56,7 +58,9 @@ export class OwnedIds {
     );
   }
 
-  /** What the call that made an id came to, by the upstream's own figures: what a turn that continues it brings along. */
+  /**
+   * Sets what the call that made an id used, by the upstream's own figures: the input that the next turn brings along.
+   */
   settled(callId: CallId, totalTokens: number): void {
     this.#sql.exec("UPDATE owned_ids SET total_tokens = ? WHERE call_id = ?", totalTokens, callId);
   }

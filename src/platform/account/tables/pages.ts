@@ -1,15 +1,18 @@
 /**
- * Lists by page: the cursor is the sequence number of the last row given. A page ends after so many rows or so much text,
- * since an answer of the object may have 32 MiB at most, and all who call it wait while it is made.
+ * Lists by page. The cursor is the sequence number of the last row returned. A page ends after a number of rows or an
+ * amount of text: an answer of the object may have 32 MiB at most, and other calls of the account wait while it is
+ * built.
  */
 import type { Page, PageRequest } from "../../../core/account/tenant.ts";
 import type { Sql } from "../schema.ts";
 
 const LONGEST_PAGE = 1_000;
-/** Characters of text in a page's rows; one row is given whatever it has. */
+/** Characters of text in a page's rows; the first row is returned however long it is. */
 const PAGE_CHARS = 1_048_576;
 
-/** Reads a row more than it gives, to know whether there is a next page. `read` gets the number to go on after. */
+/**
+ * Reads one row more than it returns, to know whether there is a next page. `read` gets the number to continue after.
+ */
 export function pageOf<Row extends { seq: number }, T>(
   page: PageRequest,
   order: "ascending" | "descending",
@@ -35,7 +38,7 @@ export function pageOf<Row extends { seq: number }, T>(
 const charsOf = (row: object): number =>
   Object.values(row).reduce((sum: number, value) => sum + (typeof value === "string" ? value.length : 8), 0);
 
-/** Whether a table has so many rows. `rows`: what follows FROM, of this code's own making. */
+/** Whether a table has at least `most` rows. `rows` is what follows FROM; never pass user input. */
 export function atLeast(sql: Sql, rows: string, most: number): boolean {
   return sql.exec<{ n: number }>(`SELECT count(*) AS n FROM (SELECT 1 FROM ${rows} LIMIT ?)`, most).one().n >= most;
 }

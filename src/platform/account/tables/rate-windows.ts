@@ -1,13 +1,13 @@
 /**
- * What counts now against requests, tokens and slots, per key, team and account: a mirror in memory of the hold rows of
- * the last minute and of the open ones. It costs no row of its own, counts alike for limits set later, and is made anew
- * from the rows after a restart or a failed write.
+ * What counts now against requests, tokens and slots, per key, team and account: a mirror in memory of the open hold
+ * rows and those of the last minute. It writes no rows of its own, works for limits that are set later, and is rebuilt
+ * from the hold rows after a restart or a failed write.
  */
 import { MINUTE, TrailingCount } from "../../../core/account/trailing-count.ts";
 import type { RecentHold } from "./holds.ts";
 import { type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
 
-/** One subject's part. */
+/** What one subject uses now. */
 export interface Activity {
   readonly requests: TrailingCount;
   readonly tokens: TrailingCount;
@@ -16,14 +16,14 @@ export interface Activity {
   heldNanoUsd: number;
 }
 
-/** Subjects looked after before the idle ones are first swept out. */
+/** Subjects kept before idle ones are first removed. */
 const FIRST_SWEEP = 4_000;
 
 export class Activities {
   readonly #bySubject = new Map<Subject, Activity>();
   #sweepAt = FIRST_SWEEP;
 
-  /** Takes up a row at load. */
+  /** Counts a row read at load. */
   load(hold: RecentHold): void {
     this.#count(hold, hold.admittedAtMs, hold.countedTokens);
     if (hold.open) this.#occupy(hold, 1, hold.amountNanoUsd);
@@ -35,7 +35,7 @@ export class Activities {
     this.#occupy(hold, 1, hold.amountNanoUsd);
   }
 
-  /** Frees the slot and the money; `countedTokens` replaces what was counted at admission, in its bucket. */
+  /** Frees the slot and the money. `countedTokens` replaces, in the same bucket, what was counted at admission. */
   ended(
     hold: Party & { amountNanoUsd: number; countedTokens: number; admittedAtMs: number },
     countedTokens: number,
@@ -75,7 +75,7 @@ export class Activities {
     }
   }
 
-  /** Forgets who has no open hold and an empty minute. */
+  /** Removes subjects with no open hold and an empty minute. */
   #sweep(nowMs: number): void {
     for (const [subject, { requests, slots }] of this.#bySubject) {
       if (slots === 0 && requests.used(nowMs) === 0) this.#bySubject.delete(subject);

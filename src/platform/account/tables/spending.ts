@@ -1,6 +1,7 @@
 /**
- * What each key, team and account has spent, per UTC day, for budgets: sums in SQL over the ledger's charges up to a
- * mark, and the few charged since in memory. A sum of the ledger, so a budget set later counts what was spent before.
+ * What each key, team and account has spent per UTC day, for budgets. Sums in SQL cover the ledger's charges up to a
+ * mark; charges since then are summed in memory. Because these are sums of the ledger, a budget set later counts
+ * earlier spending too.
  */
 
 import { budgetWindow, dayOf } from "../../../core/account/budgets.ts";
@@ -23,7 +24,7 @@ interface Sum {
 
 export class Spending {
   readonly #sql: Sql;
-  /** Not yet in the sums: nano-USD per day. */
+  /** Nano-USD per day that are not in the sums yet. */
   readonly #tail = new Map<Subject, Map<number, number>>();
   readonly #sums = new Map<`${BudgetDuration} ${Subject}`, Sum>();
   #through: number;
@@ -42,7 +43,7 @@ export class Spending {
     }
   }
 
-  /** Takes up a charge that was entered in the ledger as `entryId`; a negative one gives back. */
+  /** Counts a charge entered in the ledger as `entryId`; a negative one gives back. */
   charged(party: Party, amountNanoUsd: number, atMs: number, entryId: number): void {
     const day = dayOf(atMs);
     for (const subject of subjectsOf(party)) {
@@ -55,17 +56,17 @@ export class Spending {
     this.entered(entryId);
   }
 
-  /** Moves the mark where the ledger has grown enough since, by whatever kind of entry. */
+  /** Moves the mark if the ledger has grown enough, by entries of any kind. */
   entered(entryId: number): void {
     if (entryId - this.#through >= ROLL_UP_EVERY) this.#rollUp(entryId);
   }
 
-  /** Charged in the budget window that `nowMs` lies in. */
+  /** Charged in the budget window that contains `nowMs`. */
   spent(subject: Subject, duration: BudgetDuration, nowMs: number): number {
     const { firstDay, endsAtMs } = budgetWindow(duration, nowMs);
     const known = this.#sums.get(`${duration} ${subject}`);
     if (known?.firstDay === firstDay) return known.spentNanoUsd;
-    // Charges dated after it were made while the clock was ahead: they count when their window comes.
+    // Charges dated later were made while the clock was ahead; they count when their window comes.
     const endDay = endsAtMs === null ? Number.MAX_SAFE_INTEGER : dayOf(endsAtMs);
     const spentNanoUsd = this.#summed(subject, firstDay, endDay) + this.#recent(subject, firstDay, endDay);
     if (this.#sums.size >= CACHED_SUMS) this.#sums.clear();

@@ -1,6 +1,4 @@
-/**
- * The account's own row and its teams. Rows are cached parsed, since every admission reads them.
- */
+/** The account's own row and its teams. Rows are cached parsed, since every admission reads them. */
 
 import { floorOf, type Money } from "../../../core/account/ledger.ts";
 import {
@@ -17,7 +15,7 @@ import type { AccountId, AccountNumber, TeamId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
 import { atLeast, pageOf } from "./pages.ts";
 
-/** The account without its money, which the ledger knows. */
+/** The account without its money, which is in the ledger. */
 export interface AccountRow extends AccountFields {
   readonly id: AccountId;
   readonly number: AccountNumber;
@@ -63,7 +61,9 @@ export class Tenants {
     return this.#account;
   }
 
-  /** `money`: as it stands, so that a raised floor does not turn a debt that was allowed into a fault of the books. */
+  /**
+   * `money` is the account's money now, so that raising the floor does not turn an allowed debt into an audit breach.
+   */
   amend(changes: Changes<AccountFields>, money: Money): void {
     const fields = merge(fieldsOf(this.account()), changes);
     const standing = money.balanceNanoUsd - money.heldNanoUsd;
@@ -80,12 +80,12 @@ export class Tenants {
     this.#account = undefined;
   }
 
-  /** Whether a key may name it: a live team, or none; `undefined` leaves what is. */
+  /** Whether a key may be put in this team: it is live, or null for no team. `undefined` leaves the team unchanged. */
   mayHold(id: TeamId | null | undefined): boolean {
     return id === null || id === undefined || this.team(id)?.deletedAtMs === null;
   }
 
-  /** Whether so many teams are live; counts no further. */
+  /** Whether at least `most` teams are live. Stops counting there. */
   atLeastTeams(most: number): boolean {
     return atLeast(this.#sql, "teams WHERE deleted_at_ms IS NULL", most);
   }
@@ -105,7 +105,7 @@ export class Tenants {
     return team;
   }
 
-  /** Live ones, oldest first. */
+  /** Live teams, oldest first. */
   teams(page: PageRequest): Page<Team> {
     return pageOf(page, "ascending", toTeam, (after, limit) =>
       this.#sql.exec<StoredTeam>(
@@ -128,7 +128,7 @@ export class Tenants {
   }
 }
 
-/** Fields with the named ones changed, and of the limits the named ones; `undefined` changes nothing. */
+/** Returns `fields` with `changes` applied, limits one by one; `undefined` changes nothing. */
 export function merge<T extends { readonly limits: Limits }>(fields: T, changes: Changes<T>): T {
   const limits = { ...fields.limits, ...named(changes.limits ?? {}) };
   return { ...fields, ...named(changes), limits };
