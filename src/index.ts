@@ -1,4 +1,4 @@
-/** The Worker: from the platform's events to the application, and nothing else. */
+/** The Worker: passes the platform's events to the application, and nothing else. */
 import { createApp } from "./app.ts";
 import { log } from "./platform/log.ts";
 import { openPorts } from "./platform/ports.ts";
@@ -13,7 +13,7 @@ export default {
   async fetch(request, env, context) {
     const secrets = await readSecrets(env);
     if (!secrets.ok) {
-      // No weak default: a Worker without its secrets serves nobody, and says which one it lacks.
+      // There is no weak default: without its secrets the Worker serves no calls, and logs which one is missing.
       log({ event: "secret_unusable", secret: secrets.fault.secret });
       const error = { message: secrets.fault.message, type: "server_error", param: null, code: "not_configured" };
       return Response.json({ error }, { status: 503, headers: { "cache-control": "no-store" } });

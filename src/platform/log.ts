@@ -1,4 +1,6 @@
-/** The operator's log: one JSON object a line. What must never stand in it is kept out where the line is made. */
+/**
+ * The operator's log: one JSON object a line. Secrets and tenant content are kept out by the code that builds the line.
+ */
 import type { LogLine } from "../gateway/ports.ts";
 
 export function log(line: LogLine): void {

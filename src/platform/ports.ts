@@ -1,4 +1,10 @@
-/** Cloudflare behind the pipeline's ports: KV, D1 and the account objects for one request. */
+/**
+ * Implements the pipeline's ports with Cloudflare's KV, D1 and account objects, for one request.
+ *
+ * This folder is all that touches Cloudflare's services: account/ the Durable Object, d1/ the operator's books, edge/
+ * caches of keys and routing, upstream/ calls to the service, queue/ usage on its way to D1. Rules belong in core, the
+ * order of steps in gateway.
+ */
 
 import { asId, type CallId } from "../core/ids.ts";
 import { Health } from "../core/routing/target-health.ts";
@@ -10,14 +16,14 @@ import { log } from "./log.ts";
 import type { PlatformSecrets } from "./secrets.ts";
 import { upstreamsWith } from "./upstream/client.ts";
 
-/** Lives as long as the isolate, as a cache does. */
+/** Lives as long as the isolate. */
 const edge: EdgeState = newEdgeState();
 const health = new Health();
 const bodies = new BodyRoom();
 const mediumBodies = BodyRoom.forMedium();
 const answers = new BodyRoom(ANSWER_ROOM_BYTES);
 
-/** The pipeline's ports, and what only this side of them has. */
+/** The pipeline's ports, and what only the platform's callers get. */
 export interface PlatformPorts extends Ports {
   readonly directory: Ports["directory"] & EdgeNotices;
   readonly secrets: PlatformSecrets;

@@ -1,10 +1,10 @@
 /**
- * What is computed with the Worker's two secrets, and nothing else reads them.
+ * Everything computed with the Worker's two secrets; no other file reads them.
  *
- * `KEY_PEPPER` (at least 32 characters): key tags and digests, by HMAC-SHA-256. `MASTER_KEY` (base64 of 32 bytes): the
- * credentials of upstreams, sealed by AES-256-GCM with a random nonce and bound to the upstream's id, so that a sealed
- * credential cannot be moved to another row. A secret that is missing or too short is a fault with its name; there is
- * no weak default. Imported keys are kept for as long as the isolate lives.
+ * `KEY_PEPPER` (at least 32 characters) makes key tags and digests by HMAC-SHA-256. `MASTER_KEY` (base64 of 32 bytes)
+ * seals the credentials of upstreams by AES-256-GCM with a random nonce. The upstream's id is authenticated too, so a
+ * sealed credential cannot be moved to another row. A missing or short secret is a fault with its name; there is no
+ * weak default. Imported keys live as long as the isolate.
  */
 
 import { signedPart, tagOf, toHex } from "../core/account/api-key.ts";
@@ -16,13 +16,13 @@ export interface SecretValues {
   readonly MASTER_KEY?: string | undefined;
 }
 
-/** The name of the secret that cannot be used, and what to do about it, in words for the operator. */
+/** The name of the secret that cannot be used, and the operator's remedy. */
 interface SecretFault {
   readonly secret: "KEY_PEPPER" | "MASTER_KEY" | "ADMIN_TOKEN";
   readonly message: string;
 }
 
-/** A key as it is handed out: its text is shown once and stored nowhere. */
+/** A new key for its holder: the text is shown once and never stored. */
 interface NewKey {
   readonly text: string;
   readonly digest: KeyDigest;
@@ -34,7 +34,7 @@ export interface PlatformSecrets extends Secrets {
   digestOf(keyText: string): Promise<KeyDigest>;
   newKey(number: AccountNumber): Promise<NewKey>;
   seal(upstream: string, credential: string): Promise<string>;
-  /** Rejects where the credential was sealed under another `MASTER_KEY` or for another upstream. */
+  /** Rejects if the credential was sealed with another `MASTER_KEY` or for another upstream. */
   unseal(upstream: string, sealed: string): Promise<string>;
 }
 
@@ -44,7 +44,7 @@ const LEAST_PEPPER_CHARACTERS = 32;
 const MASTER_KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const SEAL_VERSION = "v1";
-/** Credentials kept open in the isolate, so that a warm call decrypts nothing. */
+/** Decrypted credentials kept in the isolate, so that a warm call decrypts nothing. */
 const MOST_OPEN_CREDENTIALS = 256;
 
 const encoder = new TextEncoder();

@@ -1,9 +1,9 @@
 /**
  * The list of accounts in the operator's books: number, id and name. Everything else about an account is in its object.
  *
- * An account is made in three steps that can each be repeated: its row here (which gives the number), its object, its
- * opening balance. `opened_ms` is set last; a row without it belongs to an unfinished creation, is not listed,
- * and is continued when the same id is requested.
+ * An account is created in three steps, each repeatable: its row here (which assigns the number), its object, its
+ * opening balance. `opened_ms` is set last. A row without it is an unfinished creation: it is not listed, and it is
+ * continued when the same id is created again.
  */
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
@@ -32,11 +32,11 @@ const accountOf = (stored: Stored): AccountRow => ({
   deleted: stored.deleted_ms !== null,
 });
 
-/** Generated ids; nobody may choose one. */
+/** Ids that D1 assigns; callers may not choose one of this form. */
 export const GIVEN_ACCOUNT_ID = /^acct_\d+$/;
 
 /**
- * The row of a new account, or the one that already has this id. Without an id it becomes `acct_<number>`.
+ * Inserts a new account's row, or returns the row that already has this id. Without an id it becomes `acct_<number>`.
  */
 export async function enterAccount(
   books: D1Database,
@@ -68,8 +68,8 @@ export async function renameAccount(books: D1Database, account: AccountRow, name
 }
 
 /**
- * Marks it deleted and takes its own aliases and instances out of routing, in one transaction; its prices and usage stay as
- * history. True where routing changed.
+ * Marks an account deleted and removes its own aliases and instances from routing, in one transaction. Its prices and
+ * usage stay as history. Returns true if routing changed.
  */
 export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<boolean> {
   const [, ...removed] = await books.batch([
@@ -82,7 +82,7 @@ export async function markDeleted(books: D1Database, account: AccountRow, nowMs:
   return removed.some(({ meta }) => meta.changes > 0);
 }
 
-/** Deleted ones too; undefined where no account of this id was ever opened. */
+/** Includes deleted accounts; undefined if no account with this id was ever opened. */
 export async function findAccount(books: D1Database, id: string): Promise<AccountRow | undefined> {
   const stored = await books
     .prepare(`select ${COLUMNS} from accounts where id = ?1 and opened_ms is not null`)
@@ -91,7 +91,7 @@ export async function findAccount(books: D1Database, id: string): Promise<Accoun
   return stored ? accountOf(stored) : undefined;
 }
 
-/** Live accounts in the order of their numbers. */
+/** Live accounts by number. */
 export async function listAccounts(books: D1Database, page: PageRequest): Promise<Page<AccountRow>> {
   const { results } = await books
     .prepare(
@@ -103,7 +103,7 @@ export async function listAccounts(books: D1Database, page: PageRequest): Promis
   return pageOf(results.map(accountOf), page, (account) => String(account.number));
 }
 
-/** Cuts a list that was read one longer than asked for, and says where to go on. */
+/** Cuts a list that was read with one row too many, and adds the cursor of the next page. */
 export function pageOf<T>(rows: readonly T[], page: PageRequest, cursorOf: (row: T) => string): Page<T> {
   const data = rows.slice(0, page.limit);
   const last = data.at(-1);

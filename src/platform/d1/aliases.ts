@@ -1,4 +1,6 @@
-/** Aliases in the operator's books: public model names, common or an account's own, and their targets. */
+/**
+ * Aliases in the operator's books: public model names and their targets. An alias is common or belongs to one account.
+ */
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
@@ -32,7 +34,7 @@ export async function putAlias(books: D1Database, row: AliasRow, nowMs: number):
     .run();
 }
 
-/** The common alias (`account` null) or this account's own. */
+/** The common alias (`account` null) or the account's own. */
 export async function findAlias(
   books: D1Database,
   alias: string,
@@ -53,13 +55,13 @@ export async function deleteAlias(books: D1Database, alias: string, account: str
   return meta.changes > 0;
 }
 
-/** By name, then account; common ones first. `account`: that one's own only. */
+/** By name, then account; common ones first. With `account`, only that account's own. */
 export async function listAliases(
   books: D1Database,
   page: PageRequest,
   account: string | undefined,
 ): Promise<Page<AliasRow>> {
-  // Neither an alias nor an account id has a space.
+  // Neither an alias nor an account id contains a space.
   const [alias, owner] = (page.cursor ?? " ").split(" ");
   const { results } = await books
     .prepare(
@@ -72,7 +74,7 @@ export async function listAliases(
   return pageOf(results.map(aliasOf), page, (row) => `${row.alias} ${row.account ?? ""}`);
 }
 
-/** Aliases with a target `<name>:<instance_id>` that another than `account` may call. */
+/** Aliases with a target `<name>:<instance_id>` that accounts other than `account` may call. */
 export async function foreignAliasesOf(
   books: D1Database,
   instanceId: number,

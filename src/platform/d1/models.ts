@@ -1,4 +1,4 @@
-/** The price book in the operator's books: every row that a model had, has and will have. */
+/** The price book in the operator's books: every past, current and future row of each model. */
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import type { ModelKind, ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
@@ -37,7 +37,7 @@ export const modelOf = (stored: StoredModel): ModelRow => ({
   ...(stored.part_tokens !== null && { partTokens: stored.part_tokens }),
 });
 
-/** Adds a row; one with the same model and time is replaced. */
+/** Adds a row. It replaces one with the same model and time. */
 export async function putModel(books: D1Database, row: ModelRow, nowMs: number): Promise<void> {
   await books
     .prepare(
@@ -62,7 +62,7 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
     .run();
 }
 
-/** Every row of one model, newest first; those to come stand at the top. */
+/** Every row of one model, newest first, future rows included. */
 export async function modelHistory(books: D1Database, model: string): Promise<readonly ModelRow[]> {
   const { results } = await books
     .prepare(`select ${MODEL_COLUMNS} from models where model = ?1 order by from_ms desc`)
@@ -76,7 +76,7 @@ export async function deleteModel(books: D1Database, model: string): Promise<boo
   return meta.changes > 0;
 }
 
-/** One row a model: the one that holds now, or the first to come. */
+/** One row per model: the current one, or else the next to come. */
 export async function listModels(books: D1Database, page: PageRequest, nowMs: number): Promise<Page<ModelRow>> {
   const { results } = await books
     .prepare(

@@ -1,6 +1,9 @@
 /**
- * The routing snapshot as it is read from the operator's books: whole, in one transaction, with the version that
- * triggers in D1 raise at every change of what it is made of.
+ * Reads the routing snapshot from the operator's books: whole, in one transaction, with its version. Triggers in D1
+ * raise the version at every change of routing.
+ *
+ * This folder has one file per part of D1. It promises transactions and typed rows; what may be written is decided by
+ * the APIs and core.
  */
 import { aliasKey, type RoutingSnapshot } from "../../core/routing/routes.ts";
 import { ALIAS_COLUMNS, aliasOf, type StoredAlias } from "./aliases.ts";
@@ -8,12 +11,12 @@ import { INSTANCE_COLUMNS, instanceOf, type StoredInstance } from "./instances.t
 import { MODEL_COLUMNS, modelOf, type StoredModel } from "./models.ts";
 import { type StoredUpstream, UPSTREAM_COLUMNS, upstreamOf } from "./upstreams.ts";
 
-/** A snapshot and which state of the books it shows. */
+/** A snapshot with the version of the books that it shows. */
 export interface VersionedRouting extends RoutingSnapshot {
   readonly version: number;
 }
 
-/** What the books hold now. Of a model's rows, those that have ended are left out. */
+/** The current snapshot. Model rows that have ended are left out. */
 export async function readRouting(books: D1Database, nowMs: number): Promise<VersionedRouting> {
   const [version, upstreams, aliases, instances, models] = await books.batch([
     books.prepare("select version from routing_version"),
@@ -47,7 +50,7 @@ export async function readRoutingVersion(books: D1Database): Promise<number> {
   return (await books.prepare("select version from routing_version").first<number>("version")) ?? 0;
 }
 
-/** Raises the version though nothing changed: after a restored backup. */
+/** Raises the version without a change, after a backup was restored. */
 export async function raiseRoutingVersion(books: D1Database, atLeast: number): Promise<void> {
   await books.prepare("update routing_version set version = max(version, ?1) + 1").bind(atLeast).run();
 }

@@ -73,7 +73,7 @@ export async function listUpstreams(books: D1Database, page: PageRequest): Promi
   return pageOf(results.map(upstreamOf), page, (row) => row.id);
 }
 
-/** Those of `ids` that the books do not have. */
+/** Returns the ids that have no upstream. */
 export async function missingUpstreams(books: D1Database, ids: readonly string[]): Promise<string[]> {
   const { results } = await books
     .prepare("select value as id from json_each(?1) where value not in (select id from upstreams)")
@@ -82,14 +82,14 @@ export async function missingUpstreams(books: D1Database, ids: readonly string[]
   return results.map((row) => row.id);
 }
 
-/** Where an upstream is still named: an alias, an instance, a model row that holds or will. */
+/** Where an upstream is still used: an alias, an instance, a current or future model row. */
 const USED_BY = `
   select 'alias ' || alias as user from aliases, json_each(targets)
     where json_extract(json_each.value, '$.upstream') = ?1
   union all select 'instance ' || instance_id from instances, json_each(upstreams) where json_each.value = ?1
   union all select 'model ' || model from models where upstream = ?1`;
 
-/** Deletes it unless something still names it; then the first few of those are given. */
+/** Deletes an upstream unless it is still used; then returns the first few places. */
 export async function deleteUpstream(
   books: D1Database,
   id: string,

@@ -1,8 +1,8 @@
 /**
  * Daily sums of the hourly ones, so that a report over a year reads some hundred rows a group instead of thousands.
  *
- * A day is summed once all of its hours are, always whole and from their sums. Whoever sums one of its hours anew sums the
- * day anew in the same transaction: so a day that stands here is the sum of its hours at all times.
+ * A day is summed once all its hours are, always whole and from their sums. Whenever one of its hours is summed again,
+ * the day is summed again in the same transaction, so a day here always equals the sum of its hours.
  */
 import { HOUR_MS } from "./usage-events.ts";
 import { GROUPS, QUANTITIES } from "./usage-hours.ts";
@@ -15,7 +15,7 @@ const SUM_DAY = `
   select ?1, ${GROUPS}, sum(calls), sum(errors), ${QUANTITIES.map((column) => `sum(${column})`).join(", ")}
   from usage_hours where hour_ms >= ?1 and hour_ms < ?1 + ${DAY_MS} group by ${GROUPS}`;
 
-/** Statements that sum the day of an hour anew, where it was summed before. */
+/** Statements that sum an hour's day again, if it was summed before. */
 export function sumDayAgain(books: D1Database, hourMs: number): D1PreparedStatement[] {
   const wasSummed = "?1 < (select days_summed_until_ms from usage_progress)";
   const again = SUM_DAY.replace(" group by", ` and ${wasSummed} group by`);
@@ -25,7 +25,7 @@ export function sumDayAgain(books: D1Database, hourMs: number): D1PreparedStatem
   ];
 }
 
-/** Sums at most `most` days whose hours are all summed. Gives how many. */
+/** Sums at most `most` days whose hours are all summed. Returns how many. */
 export async function sumDays(books: D1Database, most: number): Promise<number> {
   const summedUntilMs = await books
     .prepare("select summed_until_ms from usage_progress")

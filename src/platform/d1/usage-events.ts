@@ -1,17 +1,17 @@
 /**
- * Usage events in the operator's books: what the queue brings, each written once.
+ * Usage events in the operator's books, each written once, as the queue delivers them.
  *
- * A message's events travel as one JSON parameter, so that a statement writes them all. An event that is there already
- * is passed over: its id is the call's. One of an hour that was summed before marks that hour as late, so that reports
- * read its raw events until it is summed anew. One older than the raw events that are kept could not be told
- * from one that was deleted, so it is not written.
+ * A message's events are one JSON parameter, so one statement writes them all. An event that exists already is skipped:
+ * its id is the call's. An event of an hour that was already summed marks that hour as late; reports then read its raw
+ * events until it is summed again. An event older than the retention is not written, because it could not be told from
+ * one that was deleted.
  */
 import type { UsageEvent } from "../../core/account/hold.ts";
 import type { Unit } from "../../core/pricing/usage.ts";
 
 export const HOUR_MS = 3_600_000;
 
-/** The column of each unit: seconds are kept in milliseconds and say so. */
+/** The column of each unit. Seconds are stored in milliseconds, as the name shows. */
 export const UNIT_COLUMNS: { readonly [U in Unit]: string } = {
   input_tokens: "input_tokens",
   cached_input_tokens: "cached_input_tokens",
@@ -75,7 +75,7 @@ const MARK_LATE = `
   where hour_ms < (select summed_until_ms from usage_progress)
     and hour_ms >= (select kept_from_ms from usage_progress)`;
 
-/** Writes all or none of these, in one transaction. Gives the time before which an event was not written. */
+/** Writes all of these or none, in one transaction. Returns the time before which events are not written. */
 export async function writeUsage(books: D1Database, batches: readonly (readonly UsageEvent[])[]): Promise<number> {
   const statements = batches.flatMap((events) => {
     const json = JSON.stringify(events);

@@ -1,14 +1,14 @@
 /**
- * Hourly sums of usage events, and the end of old raw events.
+ * Hourly sums of usage events, and the deletion of old raw events.
  *
- * An hour is summed once it has been over for `GRACE_MS`, always whole and from its raw events; one that gets an event
- * after that is summed anew. So a sum is never added to, and is right however often and in whatever order
- * events come. Raw events are deleted only when every hour up to then is summed and none of them is late.
+ * An hour is summed once it has been over for `GRACE_MS`, always whole and from its raw events. An hour that gets an
+ * event after that is summed again. Nothing is ever added to a sum, so sums are right however often and in whatever
+ * order events come. Raw events are deleted only when every hour up to then is summed and none is late.
  */
 import { sumDayAgain } from "./usage-days.ts";
 import { HOUR_MS, UNIT_COLUMNS } from "./usage-events.ts";
 
-/** What a call's end takes to reach D1, generously; what comes later is a late event, not a lost one. */
+/** Generous time for a call's end to reach D1. Later ones are late events; they are not lost. */
 export const GRACE_MS = 10 * 60_000;
 
 /** What reports can be grouped by, in every hour's rows. */
@@ -24,7 +24,10 @@ export const QUANTITIES = [
 ];
 /** Columns of an hour's row after its time. */
 export const HOUR_COLUMNS = [GROUPS, "calls", "errors", ...QUANTITIES].join(", ");
-/** A late event corrects its call's first one, which said that it had expired: it is no call, and may take an error back. */
+/**
+ * A late event corrects its call's first event, which reported an expiry. It is not counted as a call, and it may take
+ * an error back.
+ */
 const CALL = "1 - late";
 const ERROR = "(outcome not in ('completed', 'client_gone')) - late";
 /** The same columns made of one raw event. */
@@ -36,7 +39,7 @@ const SUM_HOUR = `
     ${QUANTITIES.map((column) => `sum(${column})`).join(", ")}
   from usage_events where ended_ms >= ?1 and ended_ms < ?1 + ${HOUR_MS} group by ${GROUPS}`;
 
-/** Statements that sum one hour anew. */
+/** Statements that sum one hour again. */
 const sumHour = (books: D1Database, hourMs: number): D1PreparedStatement[] => [
   books.prepare("delete from usage_hours where hour_ms = ?1").bind(hourMs),
   books.prepare(SUM_HOUR).bind(hourMs),
@@ -44,7 +47,7 @@ const sumHour = (books: D1Database, hourMs: number): D1PreparedStatement[] => [
   ...sumDayAgain(books, hourMs),
 ];
 
-/** Sums at most `most` hours: late ones first, then those that have closed. Gives how many. */
+/** Sums at most `most` hours: late ones first, then those that have closed. Returns how many. */
 export async function sumHours(books: D1Database, nowMs: number, most: number): Promise<number> {
   const late = await books
     .prepare("select hour_ms from usage_late_hours order by hour_ms limit ?1")
@@ -58,7 +61,8 @@ export async function sumHours(books: D1Database, nowMs: number, most: number): 
     const advance = books
       .prepare("update usage_progress set summed_until_ms = max(summed_until_ms, ?1)")
       .bind(hourMs === undefined ? closedUntilMs : hourMs + HOUR_MS);
-    // In one transaction, so that an event comes either before the sum and is in it, or after it and marks its hour.
+    // In one transaction, so an event either comes before the sum and is included, or after it and marks its hour as
+    // late.
     await books.batch(hourMs === undefined ? [advance] : [...sumHour(books, hourMs), advance]);
     if (hourMs === undefined) break;
   }
@@ -79,7 +83,7 @@ async function nextHour(books: D1Database, closedUntilMs: number): Promise<numbe
 
 export const floorHour = (ms: number): number => ms - (ms % HOUR_MS);
 
-/** Deletes raw events that ended before `beforeMs`, at most `most` in this run. Gives how many. */
+/** Deletes raw events that ended before `beforeMs`, at most `most` in this run. Returns how many. */
 export async function deleteOldUsage(books: D1Database, beforeMs: number, most: number): Promise<number> {
   const [, removed] = await books.batch([
     books

@@ -1,7 +1,7 @@
 /**
- * Reports over usage: sums by any grouping over any range. Closed days and hours are read from their sums, everything else
- * from raw events, in one statement, so that each event counts once whatever is being summed meanwhile. Money is summed in
- * SQLite's 64-bit integers and leaves as text, so it is exact beyond 2^53 too.
+ * Usage reports: sums by any grouping over any range. Closed days and hours are read from their sums, the rest from raw
+ * events, all in one statement, so that each event counts once even while hours are being summed. Money is summed in
+ * SQLite's 64-bit integers and returned as text, so it is exact beyond 2^53 too.
  */
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { DAY_MS, floorDay } from "./usage-days.ts";
@@ -28,7 +28,7 @@ export interface UsageQuery {
 }
 
 export interface UsageRow {
-  /** In the order asked for; `day` and `hour` are their beginning in ms. */
+  /** In the order asked for; `day` and `hour` are start times in ms. */
   readonly groups: readonly (string | number | null)[];
   readonly calls: number;
   readonly errors: number;
@@ -39,7 +39,7 @@ export interface UsageRow {
   readonly costNanoUsd: bigint;
   readonly overrunNanoUsd: bigint;
   readonly lossNanoUsd: bigint;
-  /** Calls whose upstream named far less input than was sent. */
+  /** Calls whose upstream reported far less input than was sent. */
   readonly lowInput: number;
 }
 
@@ -63,8 +63,9 @@ const NOT_LATE = "hour_ms not in (select hour_ms from usage_late_hours)";
 const RAW = `select ended_ms - ended_ms % ${HOUR_MS} as hour_ms, ${EVENT_AS_HOUR} from usage_events`;
 
 /**
- * Every call of the range once, by hour or day. ?1 from, ?2 to, ?3 the first full hour's beginning, ?4 the last one's end,
- * ?10 and ?11 the same of days: equal where days are of no use. A day with a late hour is read by its hours. `whose` narrows it, as text, so that an account's calls are found by their index.
+ * Every call of the range once, by hour or day. Parameters: ?1 from, ?2 to, ?3 start of the first full hour, ?4 end of
+ * the last one, ?10 and ?11 the same for days (equal if days cannot be used). A day with a late hour is read by its
+ * hours. `whose` is a SQL condition; it is part of the text so that an account's calls are found by their index.
  */
 const source = (whose: string): string => {
   const summed = [
@@ -79,12 +80,12 @@ const source = (whose: string): string => {
   const raw = [
     `${RAW} where ended_ms >= ?1 and ended_ms < min(?2, ?3) ${whose}`,
     `${RAW} where ended_ms >= max(?3, ${SUMMED_UNTIL}) and ended_ms < ?2 ${whose}`,
-    // The late hours lead, so that each is one look into the index.
+    // The late hours come first in the join, so that each is one look-up in the index.
     `select hour_ms, ${EVENT_AS_HOUR} from usage_late_hours cross join usage_events
      where hour_ms >= ?3 and hour_ms < ${SUMMED_UNTIL}
        and ended_ms >= hour_ms and ended_ms < hour_ms + ${HOUR_MS} ${whose}`,
   ];
-  // D1 takes five terms of one union at most.
+  // D1 allows at most five terms in one union.
   const all = (terms: readonly string[]) => terms.join(" union all ");
   return all([`select * from (${all(summed)})`, `select * from (${all(raw)})`]);
 };
@@ -126,7 +127,7 @@ export async function reportUsage(books: D1Database, query: UsageQuery): Promise
   return results.map((stored) => rowOf(stored, query.groupBy.length));
 }
 
-/** The full days of the range; none where single hours are asked for. */
+/** The full days of the range; none if single hours are asked for. */
 function daysOf({ fromMs, toMs, groupBy }: UsageQuery): [firstMs: number, endMs: number] {
   const firstMs = groupBy.includes("hour") ? floorHour(fromMs + HOUR_MS - 1) : floorDay(fromMs + DAY_MS - 1);
   return [firstMs, groupBy.includes("hour") ? firstMs : Math.max(firstMs, floorDay(toMs))];
@@ -150,7 +151,7 @@ function rowOf(stored: Stored, groups: number): UsageRow {
   };
 }
 
-/** Before this, only full hours can be reported. */
+/** Before this time only full hours can be reported. */
 export async function rawUsageKeptFrom(books: D1Database): Promise<number> {
   return (await books.prepare("select kept_from_ms from usage_progress").first<number>("kept_from_ms")) ?? 0;
 }

@@ -1,9 +1,9 @@
-/** Usage events that could not be taken, kept as they came until the operator has looked into them. */
+/** Usage events that could not be written, kept as received for the operator to look into. */
 import type { AccountNumber } from "../../core/ids.ts";
 
 export interface SetAside {
   readonly account: AccountNumber;
-  /** As far as it has one. */
+  /** May be missing or not an id, if the event is malformed. */
   readonly eventId: string;
   readonly problem: string;
   readonly event: unknown;
@@ -12,7 +12,7 @@ export interface SetAside {
 /** Longest text kept of one event. */
 const TEXT_KEPT = 20_000;
 
-/** Put aside twice, an event stands once. */
+/** Setting the same event aside twice stores it once. */
 export async function setAside(books: D1Database, events: readonly SetAside[], nowMs: number): Promise<void> {
   const insert = books.prepare("insert or ignore into usage_set_aside values (?1, ?2, ?3, ?4, ?5)");
   await books.batch(

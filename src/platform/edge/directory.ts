@@ -1,7 +1,8 @@
 /**
- * Keys and routing at the edge: the gateway's `Directory`, and what the operator's API does to it after a change.
+ * Keys and routing at the edge: the gateway's `Directory`, and how the operator's API reports changes to it.
  *
- * `EdgeState` is what one isolate remembers; everything else lives for one request. What is promised and why:
+ * This folder caches what calls need before they reach their account object. Nothing here decides whether a call is
+ * allowed. `EdgeState` lives as long as the isolate, everything else for one request. The caches' rules are in
  * key-cache.ts and routing-cache.ts.
  */
 import type { KeyDigest } from "../../core/ids.ts";
@@ -24,7 +25,7 @@ import {
   routingChanged,
 } from "./routing-cache.ts";
 
-/** What an isolate remembers of keys and routing; one per isolate, shared by its requests. */
+/** What an isolate caches of keys and routing; shared by all its requests. */
 export interface EdgeState {
   readonly callers: CallerCache;
   readonly routing: RoutingState;
@@ -33,7 +34,7 @@ export const newEdgeState = (): EdgeState => ({ callers: newCallerCache(), routi
 
 export type DirectoryParts = EdgeKeyParts & RoutingParts;
 
-/** What the operator's API tells the edge. */
+/** Changes that the operator's API reports to the edge. */
 export interface EdgeNotices {
   /** Upstreams, aliases, instances or models changed in D1. */
   routingChanged(): Promise<void>;

@@ -1,10 +1,10 @@
 /**
- * Edge records of keys: from digest to caller. Isolate first, then KV, then the account object itself.
+ * Edge records of keys, from digest to caller. They are looked up in the isolate, then KV, then the account object.
  *
- * They save time; only the account object decides whether a key may call. So a stale record does no harm, and a missing
- * one decides nothing: KV caches misses, a new key must work at once, and only the object's own "no" makes a key unknown.
- * The isolate remembers that "no" for a moment, KV never. If KV fails, calls are slower; if the object fails, the look-up
- * rejects, because an outage is not an unknown key.
+ * They only find the account quickly; the object decides whether a key may call. So a stale record does no harm and a
+ * missing one decides nothing: KV caches misses, but a new key must work at once, so only the object can say that a key
+ * is unknown. That answer is cached briefly in the isolate, never in KV. If KV fails, calls are slower. If the object
+ * fails, the look-up rejects, since an outage does not mean an unknown key.
  */
 import { type AccountId, type AccountNumber, asId, type KeyDigest, type KeyId } from "../../core/ids.ts";
 import type { Caller, LogLine } from "../../gateway/ports.ts";
@@ -13,11 +13,11 @@ import { RecentMap } from "./ttl-cache.ts";
 /** In the isolate. */
 const CALLER_LIFETIME_MS = 30_000;
 const UNKNOWN_LIFETIME_MS = 1_500;
-/** In KV: a key that nobody uses for this long leaves it. */
+/** In KV: a key unused for this long is dropped. */
 const EDGE_RECORD_SECONDS = 7 * 24 * 60 * 60;
 const MOST_CALLERS = 20_000;
 
-/** What KV holds under `key:<digest>`. */
+/** The value in KV under `key:<digest>`. */
 export interface EdgeRecord {
   readonly account: AccountId;
   readonly number: AccountNumber;
@@ -57,7 +57,7 @@ export async function findCaller(
   return caller;
 }
 
-/** Undefined for a miss, for a record that is not of this number, and where KV cannot be read. */
+/** Undefined for a miss, for another account's record, and if KV cannot be read. */
 async function readRecord(
   parts: EdgeKeyParts,
   number: AccountNumber,
@@ -85,7 +85,7 @@ async function askObject(
   return record;
 }
 
-/** Makes a key's first call quicker; the key works without it. */
+/** Speeds up a key's first call; the key works without it. */
 export async function writeRecord(parts: EdgeKeyParts, digest: KeyDigest, record: EdgeRecord): Promise<void> {
   try {
     await parts.kv.put(edgeKeyOf(digest), JSON.stringify(record), { expirationTtl: EDGE_RECORD_SECONDS });
@@ -94,7 +94,7 @@ export async function writeRecord(parts: EdgeKeyParts, digest: KeyDigest, record
   }
 }
 
-/** After a revocation or a rotation. The object refuses already; this only tidies up. */
+/** Cleans up after a revocation or rotation; the object refuses the key already. */
 export async function dropRecords(
   parts: EdgeKeyParts,
   cache: CallerCache,

@@ -1,18 +1,18 @@
 /**
- * The routing snapshot of one isolate, and how changes reach the others.
+ * The routing snapshot of one isolate, and how changes reach the other isolates.
  *
- * The truth is D1; each of its changes raises a version there. KV carries the snapshot to isolates, which read it at most
- * every 10 s and never go back to a lower version than they have. An isolate that changed something reads D1 again, uses
- * the result at once, and publishes it: at most one KV write a second, until what it wrote is the version that D1 has. So
- * two isolates that write at once cannot leave the older version in place.
+ * D1 is the truth; each change there raises a version. KV carries the snapshot to isolates, which read it at most every
+ * 10 s and never go back to a lower version. The isolate that made a change reads D1 again, uses the result at once and
+ * publishes it to KV: at most one write a second, repeated until KV has D1's version. So two isolates that write at
+ * once cannot leave the older snapshot in KV.
  *
- * For a name that the snapshot lacks, D1 is asked for its version only; if that is higher, the snapshot is read again. One
- * such look-up a second serves all names. A caller in the same second waits for the next one, and all who wait share it, so
- * a name that was just made is never called unknown. An account that asked in vain within the second, or has several calls
- * waiting, is answered from what is known: a flood of made-up names neither reads D1 nor piles up, and delays only that
- * account.
+ * If the snapshot lacks a name, D1 is asked for its version only; if it is higher, the snapshot is read again. One such
+ * look-up a second serves all names. A caller in the same second waits for the next look-up, so that a new name is
+ * never reported unknown, and all who wait share it. An account whose look-up in that second found nothing, or that has
+ * many calls waiting, is answered from the current snapshot. So a flood of made-up names neither reads D1 nor piles up,
+ * and it delays new names for that account only.
  *
- * If KV fails, calls are slower. If D1 fails too, a snapshot stays in use for 90 s after it was last confirmed.
+ * If KV fails, only speed is lost. If D1 fails too, a snapshot is used for 90 s after it was last confirmed.
  */
 import { EMPTY_SNAPSHOT } from "../../core/routing/routes.ts";
 import type { LogLine } from "../../gateway/ports.ts";
@@ -21,20 +21,20 @@ import { Flights } from "./single-flight.ts";
 import { RecentMap } from "./ttl-cache.ts";
 
 const ROUTING_KEY = "routing";
-/** How long a snapshot is used without asking. */
+/** A snapshot is used this long without asking. */
 const ROUTING_FRESH_MS = 10_000;
-/** Up to this age a call does not wait for the newer one. */
+/** Up to this age a call uses the snapshot while a newer one is read. */
 const ROUTING_USABLE_MS = 20_000;
 /** With KV and D1 both failing. */
 const ROUTING_LAST_RESORT_MS = 90_000;
 /** D1 is asked for the version at most this often, whatever names are missing. */
 const LOOK_UP_INTERVAL_MS = 1_000;
 const PUBLISH_INTERVAL_MS = 1_000;
-/** A `waitUntil` lives 30 s after the answer, so an older publisher is considered dead. */
+/** A `waitUntil` lives 30 s after the answer. A publisher older than this is taken for dead. */
 const PUBLISHER_LIFETIME_MS = 25_000;
 const LOOK_UP = "look-up";
 const MOST_ASKERS = 1_000;
-/** Calls of one account that wait at once; more are answered from what is known. */
+/** Calls of one account that may wait at once; further ones are answered from the current snapshot. */
 const MOST_WAITING = 16;
 
 export interface RoutingParts {
@@ -48,22 +48,22 @@ export interface RoutingParts {
 /** Lives as long as the isolate. */
 export interface RoutingState {
   snapshot: VersionedRouting;
-  /** When the snapshot was last found to be what KV or D1 has. */
+  /** When the snapshot was last known to equal what KV or D1 has. */
   confirmedAtMs: number;
-  /** Reads of KV and questions to D1 under way, so that a burst of calls makes one of each. */
+  /** Reads of KV and D1 under way, so that a burst of calls makes one of each. */
   readonly reads: Flights<VersionedRouting>;
   readonly lookUps: Flights<VersionedRouting>;
-  /** Accounts that asked for a name in vain within the last second. */
+  /** Accounts whose look-up within the last second found nothing new. */
   readonly vain: RecentMap<string, true>;
-  /** How many calls have begun to wait for the next look-up within the last second, by who asks. */
+  /** Per account, how many calls began to wait for the next look-up within the last second. */
   readonly waiting: RecentMap<string, number>;
-  /** Look-ups begun so far; when the last one began; what it failed with, if it did. */
+  /** Look-ups begun so far, the time of the last one, and its error if it failed. */
   lookUpsBegun: number;
   lookedUpAtMs: number;
   lookUpFailure: { readonly error: unknown } | undefined;
   publishedAtMs: number;
   publishingSinceMs: number;
-  /** Grows with each wish to publish; the publisher goes on until it has seen the last one. */
+  /** Counts the requests to publish. The publisher repeats until it has handled the last one. */
   wishes: number;
 }
 
@@ -82,7 +82,7 @@ export const newRoutingState = (): RoutingState => ({
   wishes: 0,
 });
 
-/** The snapshot to use now. Warm: no read of anything. */
+/** The snapshot to use now. A warm isolate reads nothing. */
 export function routing(parts: RoutingParts, state: RoutingState): Promise<VersionedRouting> {
   const age = parts.now() - state.confirmedAtMs;
   if (age < ROUTING_FRESH_MS) return Promise.resolve(state.snapshot);
@@ -92,7 +92,7 @@ export function routing(parts: RoutingParts, state: RoutingState): Promise<Versi
   return Promise.resolve(state.snapshot);
 }
 
-/** Takes what KV has; what D1 has where KV has nothing or fails. */
+/** Reads the snapshot from KV, or from D1 if KV has none or fails. */
 async function confirm(parts: RoutingParts, state: RoutingState): Promise<VersionedRouting> {
   const published = await readPublished(parts);
   try {
@@ -119,13 +119,13 @@ function adopt(parts: RoutingParts, state: RoutingState, read: VersionedRouting)
   state.confirmedAtMs = parts.now();
 }
 
-/** For a name that the snapshot lacks. Rejects if D1 fails: an outage is not an unknown name. */
+/** Looks for a name that the snapshot lacks. Rejects if D1 cannot answer: an outage does not mean an unknown name. */
 export async function refresh(parts: RoutingParts, state: RoutingState, asker: string): Promise<VersionedRouting> {
   const known = state.snapshot.version;
   const lookUpNow = () => state.lookUps.run(LOOK_UP, () => lookUp(parts, state, asker));
   if (state.lookUps.has(LOOK_UP)) {
     await lookUpNow();
-    // It may have begun before this name was made, so only what is new settles it.
+    // That look-up may have begun before the name was made, so only a newer version settles the question.
     if (state.snapshot.version > known) return state.snapshot;
   }
   const begun = state.lookUpsBegun;
@@ -134,10 +134,10 @@ export async function refresh(parts: RoutingParts, state: RoutingState, asker: s
   throwIfFailed(state);
   const waiting = state.waiting.get(asker, parts.now()) ?? 0;
   if (waiting >= MOST_WAITING || state.vain.get(asker, parts.now())) return state.snapshot;
-  // Never counted down: a call whose client left may end here silently.
+  // Never decremented, because a call whose client left may stop here at any point. It expires instead.
   state.waiting.set(asker, waiting + 1, parts.now() + LOOK_UP_INTERVAL_MS);
   await pause(Math.min(waitMs, LOOK_UP_INTERVAL_MS));
-  // Of all who waited the first asks; one that is under way is joined, one that is over was for everybody.
+  // The first caller to wake up starts the look-up. Others join it if it runs, or use its result if it is over.
   if (state.lookUpsBegun === begun || state.lookUps.has(LOOK_UP)) await lookUpNow();
   throwIfFailed(state);
   if (state.snapshot.version === known) state.vain.set(asker, true, parts.now() + LOOK_UP_INTERVAL_MS);
@@ -167,7 +167,7 @@ async function lookUp(parts: RoutingParts, state: RoutingState, asker: string): 
   return state.snapshot;
 }
 
-/** After a change of the books: this isolate uses it from now on, the others when they next read. */
+/** Call it after a change of D1. This isolate uses the change at once, the others when they next read KV. */
 export async function routingChanged(parts: RoutingParts, state: RoutingState): Promise<void> {
   adopt(parts, state, await readRouting(parts.books, parts.now()));
   state.wishes += 1;
@@ -176,7 +176,7 @@ export async function routingChanged(parts: RoutingParts, state: RoutingState): 
   parts.waitUntil(publish(parts, state));
 }
 
-/** Writes to KV until it has D1's version and no further publication was requested. */
+/** Writes to KV until KV has D1's version and no further publishing was requested. */
 async function publish(parts: RoutingParts, state: RoutingState): Promise<void> {
   const sinceMs = state.publishingSinceMs;
   try {
@@ -188,11 +188,11 @@ async function publish(parts: RoutingParts, state: RoutingState): Promise<void> 
       await parts.kv.put(ROUTING_KEY, JSON.stringify(snapshot));
       adopt(parts, state, snapshot);
       if ((await readRoutingVersion(parts.books)) !== snapshot.version) seen = -1;
-      // Past its time another publisher has taken over.
+      // After its lifetime another publisher has taken over.
       if (state.publishingSinceMs !== sinceMs) return;
     }
   } catch {
-    // The scheduled run publishes what was not published here.
+    // The scheduled run will publish it.
     parts.log({ event: "routing_not_published" });
   }
   if (state.publishingSinceMs === sinceMs) state.publishingSinceMs = Number.NEGATIVE_INFINITY;
@@ -201,7 +201,10 @@ async function publish(parts: RoutingParts, state: RoutingState): Promise<void> 
 const pause = (ms: number): Promise<void> =>
   ms > 0 ? new Promise((resolve) => setTimeout(resolve, ms)) : Promise.resolve();
 
-/** Now and then: publishes what a broken-off publisher left, and goes over a D1 that was restored to an older state. */
+/**
+ * For the scheduled run: publishes what an interrupted publisher left, and raises the version of a D1 that was restored
+ * to an older state.
+ */
 export async function republish(parts: RoutingParts): Promise<"unchanged" | "published"> {
   const published = await readPublished(parts);
   const version = await readRoutingVersion(parts.books);

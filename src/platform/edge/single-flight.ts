@@ -1,15 +1,15 @@
 /**
- * One run of the same work at a time in an isolate: callers that come meanwhile wait for its result.
+ * Runs the same work once at a time in an isolate; callers that come meanwhile wait for its result.
  *
- * A promise of another request never settles when that request is torn down. So a caller waits at most
- * `LONGEST_WAIT_MS` for another's run, then does the work itself.
+ * A promise of another request never settles if that request is torn down. So a caller waits at most `LONGEST_WAIT_MS`
+ * for another's run, and then does the work itself.
  */
 const LONGEST_WAIT_MS = 2_000;
 
 export class Flights<T> {
   readonly #running = new Map<string, Promise<T>>();
 
-  /** Runs the work, or gives the result of a run of the same name that is under way. */
+  /** Runs the work, or joins a run of the same name that is under way. */
   async run(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     const shared = running && (await inTime(running));
@@ -28,7 +28,7 @@ export class Flights<T> {
   }
 }
 
-/** Undefined where it takes too long. */
+/** Undefined if it takes too long. */
 async function inTime<T>(running: Promise<T>): Promise<{ readonly value: T } | undefined> {
   const late = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => late.resolve(undefined), LONGEST_WAIT_MS);

@@ -1,6 +1,6 @@
 /**
- * A bounded map whose values expire: what an isolate remembers for a short time. When it is full, the least recently used
- * value goes first.
+ * A bounded map whose values expire, for what an isolate caches briefly. When it is full, the least recently used entry
+ * is dropped.
  */
 export class RecentMap<K, V> {
   readonly #most: number;

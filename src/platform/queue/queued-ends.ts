@@ -1,6 +1,6 @@
 /**
- * Ends of calls that their account object could not be told when they came: told now, by way of the queue. The object
- * answers each call id once and for all, so that one that is delivered twice, or that got through before, is harmless.
+ * Settlements and releases that could not reach their account object during the call, delivered through the queue. The
+ * object records one end per call id, so an end that is delivered twice, or had arrived before, does no harm.
  */
 import { QUEUED_END_LIFE_MS, type QueuedEnd, type Release, type Settlement } from "../../core/account/hold.ts";
 import { accountObject } from "../account/stub.ts";
@@ -11,30 +11,30 @@ export interface EndMessage {
   readonly content: QueuedEnd;
 }
 
-/** Waits before an end is told again: 5 s, then three times as long each time, so that ten tries span a day. */
+/** Wait before the next try: 5 s, then three times as long each time, so that ten tries span a day. */
 const FIRST_WAIT_S = 5;
 const LONGEST_WAIT_S = 12 * 3_600;
 const waitSeconds = (attempts: number): number =>
   Math.min(FIRST_WAIT_S * 3 ** Math.max(0, attempts - 1), LONGEST_WAIT_S);
 
-/** Accounts side by side; of one account one end after the other, and none after one that did not get through. */
+/** Accounts in parallel. The ends of one account go one by one, and stop after the first that fails. */
 export async function tellEnds(env: Pick<Env, "ACCOUNTS">, ends: readonly EndMessage[]): Promise<void> {
   const byAccount = Map.groupBy(ends, ({ content }) => content.account);
-  await Promise.all([...byAccount.values()].map((own) => tellInTurn(env, own)));
+  await Promise.all([...byAccount.values()].map((own) => deliverInOrder(env, own)));
 }
 
-async function tellInTurn(env: Pick<Env, "ACCOUNTS">, ends: readonly EndMessage[]): Promise<void> {
+async function deliverInOrder(env: Pick<Env, "ACCOUNTS">, ends: readonly EndMessage[]): Promise<void> {
   let reached = true;
   for (const { message, content } of ends) {
     const call = content.end.said.callId;
     if (Date.now() - content.endedAtMs > QUEUED_END_LIFE_MS) {
-      // The expiry of its hold has booked the call.
+      // The hold has expired, and the expiry has recorded the call.
       log({ event: "queued_end_dropped", account: content.account, call, kind: content.end.kind });
       message.ack();
       continue;
     }
     try {
-      if (reached) await tell(env, content);
+      if (reached) await deliver(env, content);
     } catch (error) {
       reached = false;
       log({ event: "queued_end_not_told", account: content.account, call, error: String(error) });
@@ -44,14 +44,14 @@ async function tellInTurn(env: Pick<Env, "ACCOUNTS">, ends: readonly EndMessage[
   }
 }
 
-/** The account object's ear for ends. */
-interface Told {
+/** What is used of the account object here. */
+interface EndReceiver {
   settle(settlement: Settlement): Promise<unknown>;
   release(released: Release): Promise<unknown>;
 }
 
-async function tell(env: Pick<Env, "ACCOUNTS">, { account, end }: QueuedEnd): Promise<void> {
-  const object = accountObject(env, account) as unknown as Told;
+async function deliver(env: Pick<Env, "ACCOUNTS">, { account, end }: QueuedEnd): Promise<void> {
+  const object = accountObject(env, account) as unknown as EndReceiver;
   if (end.kind === "settle") await object.settle(end.said);
   else await object.release(end.said);
 }

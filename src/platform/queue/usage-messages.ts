@@ -1,9 +1,9 @@
 /**
- * What comes by the queue: messages of usage events, and ends of calls whose account object could not be told. The outside
- * of a message must be readable for it to be taken at all; its events are judged one by one, so that a bad one
- * keeps none of the others from the books.
+ * Parses what the queue delivers: messages of usage events, and ends of calls whose account object could not be
+ * reached. A message whose envelope cannot be parsed is rejected whole. Its events are parsed one by one, so that a bad
+ * event does not keep the others out of D1.
  *
- * Fields of events that this version does not know are left out: the other side may be newer. Ends are handed on whole.
+ * Unknown fields of events are dropped, because the sender may be newer. Ends are passed on whole.
  */
 import * as z from "zod";
 import type { QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
@@ -13,15 +13,15 @@ import type { SetAside } from "../d1/usage-set-aside.ts";
 
 const text = z.string().max(4_000);
 const count = z.int().min(0);
-/** A late event says differences. */
+/** A late event carries differences. */
 const difference = z.int();
-/** A clock may have stepped back under a call: none of its durations is negative. */
+/** Clocks may step back during a call; durations are never negative. */
 const duration = z.number().transform((ms) => Math.max(0, Math.round(ms)));
 
 const usageOf = (quantity: z.ZodInt) =>
   z.object(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, quantity.optional()])));
 
-const said = {
+const fields = {
   eventId: text.min(1),
   account: text.min(1),
   team: text.nullable(),
@@ -44,7 +44,7 @@ const said = {
   firstByteMs: duration.nullable(),
 };
 const Event = z.object({
-  ...said,
+  ...fields,
   late: z.undefined().optional(),
   usage: usageOf(count),
   priceNanoUsd: count,
@@ -53,7 +53,7 @@ const Event = z.object({
   latencyMs: duration,
 });
 const LateEvent = z.object({
-  ...said,
+  ...fields,
   late: z.literal(true),
   usage: usageOf(difference),
   priceNanoUsd: difference,
@@ -97,7 +97,7 @@ const EndBody = z.object({
   ]),
 });
 
-/** The events of a message that can be read, and those that cannot. */
+/** The events of a message that can be parsed, and those that cannot. */
 export interface ReadEvents {
   readonly account: AccountNumber;
   readonly events: readonly UsageEvent[];
@@ -112,7 +112,7 @@ export function readMessage(body: unknown): ReadMessage {
   const isEnd = typeof body === "object" && body !== null && "end" in body;
   const outcome = isEnd ? EndBody.safeParse(body) : EventsBody.safeParse(body);
   if (!outcome.success) return { kind: "unreadable", field: outcome.error.issues[0]?.path.join(".") ?? "" };
-  // What the schemas check is what the types say; ids are text with a brand.
+  // The schemas check what the types promise; ids are branded text.
   if ("end" in outcome.data) return { kind: "end", content: outcome.data as unknown as QueuedEnd };
   return { kind: "events", content: readEvents(asId(outcome.data.account), outcome.data.events) };
 }

@@ -1,14 +1,15 @@
 /**
- * Usage on its way: the queue's consumer (outbox -> queue -> D1) and the scheduled upkeep of the books.
+ * Usage on its way to D1: the queue's consumer (outbox, queue, D1) and the scheduled upkeep. The folder must not know
+ * how usage was metered or charged.
  *
- * A message is written whole, then acknowledged by itself, then its events are confirmed to the account's object, which
- * drops them from its outbox. Every step may be lost or repeated: an event id counts once in D1, and an object that
- * heard no confirmation sends again. A message that cannot be read or written goes back, and after its retries to the
- * dead-letter queue, where the operator finds it; it holds up no other.
+ * A message is written whole and acknowledged; then its events are confirmed to the account's object, which drops them
+ * from its outbox. Every step may be lost or repeated: an event id counts once in D1, and an object without a
+ * confirmation sends again. A message that cannot be parsed or written is retried, then goes to the dead-letter queue
+ * for the operator. It does not block others.
  *
- * An event that cannot be read or written holds up no other either: its message is tried again for its sake (the other
- * side may be newer, D1 may be at fault), then it is set aside in a table of its own and confirmed, so that the account
- * does not send it for ever. Ends of calls that come by the same queue are told to their objects (queued-ends.ts).
+ * Nor does a single bad event: its message is retried (the sender may be newer, or D1 may be failing), then the event
+ * is set aside in a table of its own and confirmed, so that the account stops sending it. Ends of calls from the same
+ * queue go to their objects (queued-ends.ts).
  */
 import type { UsageEvent } from "../../core/account/hold.ts";
 import type { AccountNumber, CallId } from "../../core/ids.ts";
@@ -26,9 +27,9 @@ type Bindings = Pick<Env, "BOOKS" | "ACCOUNTS">;
 
 /** Messages written in one transaction. */
 const MESSAGES_PER_WRITE = 20;
-/** Events that are not taken are set aside when their message comes for this time. */
+/** On this attempt, events that cannot be written are set aside. */
 const LAST_ATTEMPT = 5;
-/** Wait before a message comes again, seconds: doubled each time, up to an hour. */
+/** Wait before a message is retried, seconds: doubled each time, up to an hour. */
 const FIRST_WAIT_S = 10;
 const LONGEST_WAIT_S = 3_600;
 
@@ -52,21 +53,24 @@ export async function consumeUsage(batch: MessageBatch, env: Bindings): Promise<
   await Promise.all([writeEvents(env, events), tellEnds(env, ends)]);
 }
 
-/** What is done with, per account: its object is told. */
+/** Events that are done, per account; the account's object still needs the confirmation. */
 type Taken = Map<AccountNumber, CallId[]>;
 
 async function writeEvents(env: Bindings, messages: readonly EventsMessage[]): Promise<void> {
   for (let start = 0; start < messages.length; start += MESSAGES_PER_WRITE) {
     const taken: Taken = new Map();
     await writeTogether(env, messages.slice(start, start + MESSAGES_PER_WRITE), taken);
-    // Unheard, it costs a repetition: the object sends again, and the ids are known here.
+    // A lost confirmation costs one repetition: the object sends again, and the ids are known here.
     await Promise.allSettled(
       [...taken].map(([account, ids]) => (accountObject(env, account) as unknown as Confirmed).shipped(ids)),
     );
   }
 }
 
-/** All in one transaction; where that fails, each by itself, so that one bad message costs the others nothing. */
+/**
+ * Writes all messages in one transaction. If that fails, writes each by itself, so that one bad message does not affect
+ * the others.
+ */
 async function writeTogether(env: Bindings, part: readonly EventsMessage[], taken: Taken): Promise<void> {
   try {
     const keptFromMs = await writeUsage(
@@ -81,12 +85,12 @@ async function writeTogether(env: Bindings, part: readonly EventsMessage[], take
   }
 }
 
-/** The events of one message in ever smaller parts, so that what is not taken is found. */
+/** Splits one message's events into ever smaller parts to find those that cannot be written. */
 async function writeSingly(env: Bindings, one: EventsMessage, error: unknown, taken: Taken): Promise<void> {
   const { message, content } = one;
   log({ event: "usage_not_written", message: message.id, error: String(error) });
   try {
-    // While D1 itself does not answer, no event is at fault.
+    // If D1 itself does not answer, no event is at fault.
     await env.BOOKS.prepare("select 1").run();
     const refused: SetAside[] = [];
     const keptFromMs = await writeParts(env, content, content.events, refused);
@@ -96,7 +100,7 @@ async function writeSingly(env: Bindings, one: EventsMessage, error: unknown, ta
   }
 }
 
-/** Gives the time before which an event was not written. */
+/** Returns the time before which events are not written. */
 async function writeParts(
   env: Bindings,
   content: ReadEvents,
@@ -117,7 +121,7 @@ async function writeParts(
   }
 }
 
-/** `keptFromMs`: an event that ended before it was not written. `refused`: nor were these. */
+/** `keptFromMs`: events that ended before it were not written. `refused`: events that D1 rejected. */
 async function finish(
   env: Bindings,
   { message, content }: EventsMessage,
@@ -151,14 +155,14 @@ function retry(message: Message): void {
   message.retry({ delaySeconds });
 }
 
-/** The account object's ear for events that stand in D1. */
+/** What is used of the account object here. */
 interface Confirmed {
   shipped(eventIds: readonly UsageEvent["eventId"][]): Promise<void>;
 }
 
 const DAY_MS = 24 * 60 * 60_000;
 const DEFAULT_RETENTION_DAYS = 90;
-/** Work of one scheduled run, so that it ends within its time; the next one goes on. */
+/** Hours summed in one scheduled run, so that it ends within its time; the next run continues. */
 const HOURS_PER_RUN = 100;
 const DAYS_PER_RUN = 10;
 const DELETIONS_PER_RUN = 20_000;
@@ -168,7 +172,10 @@ export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
   readonly USAGE_RETENTION_DAYS?: string;
 }
 
-/** Every few minutes: sums closed hours and days, deletes old raw events, and publishes a routing snapshot that was not. */
+/**
+ * Every few minutes: sums closed hours and days, deletes old raw events, and publishes a routing snapshot that is
+ * overdue.
+ */
 export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void> {
   const days = Number(env.USAGE_RETENTION_DAYS ?? DEFAULT_RETENTION_DAYS);
   const beforeMs = nowMs - (days >= 1 ? days : DEFAULT_RETENTION_DAYS) * DAY_MS;
@@ -180,7 +187,7 @@ export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void>
   );
 }
 
-/** Each job stands alone: one that fails keeps no other from its turn. */
+/** A job that fails does not stop the others. */
 async function attempt(job: string, work: () => Promise<unknown>): Promise<void> {
   try {
     await work();

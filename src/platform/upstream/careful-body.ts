@@ -1,35 +1,35 @@
 /**
- * Handing a body to an upstream so that it is known afterwards whether the upstream can have had all of it.
+ * Sends a body so that we know afterwards whether the upstream can have received all of it.
  *
- * The runtime says of a refused and of a reset connection the same: lost. So where it matters (`careful`) the last bytes
- * of the body are kept back for `REFUSAL_MS`, in which a connection that is refused fails. A request whose end was never
- * handed over was not executed: no upstream can have had it whole, and a shorter body than its `content-length` is no
- * request. Asking afterwards whether the port is open would prove nothing: a server that took the request and then died
- * refuses too (docs/decisions/0005-what-was-handed-over.md).
+ * The runtime reports a refused and a reset connection alike: lost. So if it matters (`careful`), the last bytes of the
+ * body are held back for `REFUSAL_MS`, in which a refused connection fails. If those bytes were never sent, the request
+ * was not executed: no upstream can have had all of it, and a body shorter than its `content-length` is not a request.
+ * Probing the port afterwards would prove nothing, since a server that took the request and then died refuses too
+ * (docs/decisions/0005-what-was-handed-over.md).
  */
 import { connect } from "cloudflare:sockets";
 import { joinPieces } from "../../core/endpoints/payload.ts";
 
-/** Longer than a connection takes to be refused by a region of the same continent, ms. */
+/** Longer than a region on the same continent takes to refuse a connection, ms. */
 const REFUSAL_MS = 50;
-/** Kept back: more than the end of a form's last line. */
+/** Bytes held back: more than the end of a form's last line. */
 const KEPT_BYTES = 16;
 /** Up to this size a copy costs less than a stream. */
 const COPIED_BYTES = 1024 * 1024;
-/** Handed over at once. */
+/** Bytes sent in one piece. */
 const SLICE_BYTES = 512 * 1024;
-/** How long a port may take to open before it counts as open, ms. */
+/** A port that takes longer than this to open counts as open, ms. */
 const KNOCK_MS = 1_000;
 
 export interface Sendable {
   readonly body: BodyInit | null;
-  /** False while the end of the body was not handed to the runtime. */
+  /** False until the end of the body was passed to the runtime. */
   whole(): boolean;
-  /** Nothing more is handed over. An upstream that answers early gets the rest all the same. */
+  /** Sends nothing more. Not for early answers: after one the rest of the body is still sent. */
   stop(): void;
 }
 
-/** `pieces`: the body in order; null: none. */
+/** `pieces`: the body in order; null: no body. */
 export function sendable(pieces: readonly Uint8Array<ArrayBuffer>[] | null, careful: boolean): Sendable {
   const length = pieces?.reduce((sum, piece) => sum + piece.length, 0) ?? 0;
   if (pieces === null || (!careful && length <= COPIED_BYTES)) {
@@ -41,7 +41,7 @@ export function sendable(pieces: readonly Uint8Array<ArrayBuffer>[] | null, care
   return { body: readable, whole: () => writing.whole, stop: () => writing.stop() };
 }
 
-/** Writes pieces one after the other, under their true length, without a copy of them together. */
+/** Writes the pieces one after the other, with their true length, without copying them into one buffer. */
 class Writing {
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #careful: boolean;
@@ -66,18 +66,18 @@ class Writing {
       await this.#writer.write(last.subarray(last.length - kept));
       await this.#writer.close();
     } catch {
-      // The upstream stopped reading; what it answers, or that it does not, is the call's outcome.
+      // The upstream stopped reading. Its answer, or the lack of one, decides the call's outcome.
     }
   }
 
-  /** The runtime copies what it is handed: an upload would be there twice. */
+  /** The runtime copies what it gets: a whole upload would be in memory twice. */
   async #inSlices(piece: Uint8Array): Promise<void> {
     for (let at = 0; at < piece.length; at += SLICE_BYTES) {
       await this.#writer.write(piece.subarray(at, at + SLICE_BYTES));
     }
   }
 
-  /** The connection is gone: what was not handed over never will be. */
+  /** The connection is gone; unsent bytes will never be sent. */
   stop(): void {
     if (this.#stopped || this.whole) return;
     this.#stopped = true;
@@ -86,24 +86,24 @@ class Writing {
 }
 
 /**
- * Whether something listens there now. For words and health only, after a connection was lost: it says nothing of what
- * was executed before.
+ * Whether the upstream's port accepts connections now. Used after a lost connection, for error texts and health only:
+ * it does not show whether the call was executed.
  */
 export const listens = async (baseUrl: string): Promise<boolean> => (await knock(baseUrl, KNOCK_MS)) !== "refused";
 
 /**
- * Says so where an upstream that has said nothing cannot be connected to: one whose packets are lost says nothing for as
- * long as one that thinks. `fetch` tells neither when its connection stands nor that it waits for one, so a connection of
- * our own is tried for the second half of `connectMs`. Only its silence counts: an address that may not be connected to
- * from here refuses at once, though `fetch` reaches it (docs/decisions/0008-an-upstream-out-of-reach.md).
+ * Calls `onSilent` if the upstream has not answered and a connection to it does not open. A host whose packets are lost
+ * is as silent as one that is thinking, and `fetch` does not report when its connection opens. So after half of
+ * `connectMs` a connection of our own is tried for the other half. Only silence counts: an address that we may not
+ * connect to refuses at once, though `fetch` reaches it (docs/decisions/0008-an-upstream-out-of-reach.md).
  *
- * Gives what ends the watch.
+ * Returns the function that ends the watch.
  */
-export function whenOutOfReach(baseUrl: string, connectMs: number, say: () => void): () => void {
+export function whenOutOfReach(baseUrl: string, connectMs: number, onSilent: () => void): () => void {
   let over = false;
   const timer = setTimeout(async () => {
     const knocked = await knock(baseUrl, connectMs / 2);
-    if (knocked === "silent" && !over) say();
+    if (knocked === "silent" && !over) onSilent();
   }, connectMs / 2);
   return () => {
     over = true;

@@ -1,6 +1,8 @@
 /**
- * Calls to upstreams: the target's credential, allow-listed headers, time limits. Redirects are not followed, nothing
- * of the tenant's headers goes out, nothing of the upstream's comes in but by name.
+ * Calls to upstreams: the target's credential, allow-listed headers, time limits. Redirects are not followed. No header
+ * of the tenant is sent, and the upstream's headers are passed on only if they are on the list.
+ *
+ * This folder is the only one that calls the service. It must not know money, limits or keys.
  */
 
 import { DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target, type UpstreamRow } from "../../core/routing/routes.ts";
@@ -9,14 +11,14 @@ import type { UpstreamAnswer, UpstreamRequest, Upstreams } from "../../gateway/p
 import type { PlatformSecrets } from "../secrets.ts";
 import { listens, sendable, whenOutOfReach } from "./careful-body.ts";
 
-/** The most of an upstream's words that a tenant is shown. */
+/** The most of an upstream's error text that a tenant is shown. */
 const MAX_WORDS = 1024;
 
 /** `health`: what this isolate knows of its targets; lives as long as the isolate. */
 export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstreams {
-  // Opened credentials, so that a message can be scrubbed of the one that was sent.
+  // Decrypted credentials, so that they can be removed from the upstream's error texts.
   const opened = new Map<string, string>();
-  // Sealed under another MASTER_KEY: as good as no upstream, until the operator sets its credential again.
+  // A credential sealed with another MASTER_KEY makes its upstream unusable until the operator sets it again.
   const open = (upstream: UpstreamRow) => secrets.unseal(upstream.id, upstream.sealedApiKey).catch(() => undefined);
   return {
     health,
@@ -48,7 +50,7 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
   const headers: Record<string, string> = {
     authorization: `Bearer ${credential}`,
     accept: request.accept,
-    // A compressed stream would come in blocks, and its usage could not be read in passing.
+    // A compressed stream arrives in blocks, and its usage could not be read as it passes.
     "accept-encoding": "identity",
     "x-request-id": request.callId,
     ...(request.contentType && { "content-type": request.contentType }),
@@ -77,8 +79,8 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
       totalMs: Math.max(0, Math.min(totalMs, leftMs)),
     };
   } catch {
-    // Refused and reset connections look alike from here, and so does a name that does not resolve; what tells them
-    // apart is what was handed over. In production the edge answers such an origin with a 52x.
+    // Refused connections, reset ones and unresolvable names look alike here; what was sent tells them apart. In
+    // production Cloudflare answers for such an origin with a 52x.
     sent.stop();
     if (!sent.whole()) return { kind: "refused" };
     if (timedOut) return { kind: streamed ? "timeout" : "answer_timeout" };
@@ -91,10 +93,10 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
   }
 }
 
-/** A region is a short word; whatever else stands there is not passed on. */
+/** A region is a short word; anything else is dropped. */
 const safeRegion = (region: string): string | null => (/^[\w.:-]{1,64}$/.test(region) ? region : null);
 
-/** A URL with its host, an address, a bearer credential, and ids of accounts or organisations in the field's forms. */
+/** A URL with its host, an address, a bearer credential, and ids of accounts or organisations in their usual forms. */
 const TELLTALE =
   /\b(?:https?|wss?):\/\/\S+|\bBearer\s+\S+|\b(?:sk|pk|key|org|proj|acct|acc|account|user|team)[-_][\w-]{6,}|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b/gi;
 

@@ -1,5 +1,6 @@
 /**
- * Asks the upstream that made a job how it stands: for the account object, whose alarm settles jobs that nobody polls.
+ * Asks the upstream that made a job for its status. Called by the account object, whose alarm settles jobs that no
+ * client polls.
  */
 
 import { parseObject } from "../../core/formats/json-fields.ts";
@@ -9,10 +10,10 @@ import type { UpstreamAnswer } from "../../gateway/ports.ts";
 import { openPorts } from "../ports.ts";
 import { readSecrets } from "../secrets.ts";
 
-/** A job's document is small; a longer answer is none. */
+/** A job's document is small; a longer answer is not one. */
 const MAX_JOB_BYTES = 256 * 1024;
 
-/** Never rejects: whatever goes wrong says nothing of the job. */
+/** Never rejects: an error tells nothing about the job. */
 export async function askUpstream(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
@@ -66,7 +67,7 @@ async function poll(
   return { kind: "news", news: scrubJob(news, (text) => upstreams.scrub(text, target, routing)), region };
 }
 
-/** Empty where it is longer than a job's document can be. */
+/** Empty if it is longer than a job's document can be. */
 async function readText({ response }: UpstreamAnswer & { kind: "answer" }): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";

@@ -2,8 +2,8 @@
  * Hold rows: one per admitted call, inserted at admission, updated once when it ends, deleted a day later. A single
  * index on (open, due) finds the open holds, the due ones and those that may be deleted.
  *
- * This folder has one class per table of the account object: it reads and writes the table's rows and keeps their mirror
- * in memory, inside the caller's transaction. It must not know the rules by which calls are admitted, charged or
+ * This folder has one class per table of the account object: it reads and writes the table's rows and keeps their
+ * mirror in memory, inside the caller's transaction. It must not know the rules by which calls are admitted, charged or
  * refused; those are one folder up and in core.
  */
 import type { HoldEnd, Progress } from "../../../core/account/hold.ts";
