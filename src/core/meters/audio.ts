@@ -1,8 +1,8 @@
 /**
- * Seconds of audio, made or heard.
+ * Seconds of audio, produced or transcribed.
  *
- * Made: bounded by the text that is spoken, measured from the bytes that pass. Heard: the recording's true length, known
- * before admission; bound and charge are the same.
+ * Produced audio is bounded by the text to speak and measured from the bytes that pass. Transcribed audio is measured
+ * before admission, so its bound and its charge are the same.
  */
 
 import { AudioMeasure } from "../formats/audio/measure.ts";
@@ -10,19 +10,19 @@ import { asObject } from "../formats/json-fields.ts";
 import type { Reading } from "../pricing/usage.ts";
 import type { AnswerReader, BytesReader, JsonReader, Meter } from "./meter.ts";
 
-/** The longest that a text can take (docs/design.md, section 4), ms. */
+/** The longest duration that a text can have (docs/design.md, section 4): a lead, and a time per character, ms. */
 const LEAD_MS = 5_000;
 const LONGEST_CHARACTER_MS = 400;
 /** What own count assumes for one character, ms: fast speech, about 16 characters a second. */
 const OWN_CHARACTER_MS = 60;
 
-/** What an answer says. */
+/** What the answer speaks. */
 export interface Spoken {
   /** Unicode code points. */
   readonly characters: number;
   /** 1 is normal. */
   readonly speed: number;
-  /** Silence that the caller asked for on top, ms (0). */
+  /** Additional silence that the caller asked for, ms (0). */
   readonly paddingMs?: number;
 }
 
@@ -33,8 +33,8 @@ export const charactersOf = (text: string): number => {
 };
 
 /**
- * Charges `audio_seconds` for the audio that passed. Audio of a format that cannot be measured, and an answer that never
- * began because the client left, are settled from our own count: 0.06 s a character over the speed.
+ * Charges `audio_seconds` for the audio that passed. If its format cannot be measured, or the client left before it
+ * began, own count settles the call: 0.06 s per character, divided by the speed.
  */
 export function audioMade<Body>(spokenOf: (body: Body) => Spoken): Meter<Body> {
   return {
@@ -69,10 +69,10 @@ function audioReader(ownCountMs: number): BytesReader {
   };
 }
 
-/** The longest recording that is heard (contract, "Limits"), ms. */
+/** The longest recording that is transcribed (contract, "Limits"), ms. */
 export const LONGEST_RECORDING_MS = 30 * 60 * 1000;
 
-/** Charges `transcribed_seconds` for the whole recording, however its transcript is written. */
+/** Charges `transcribed_seconds` for the whole recording, whatever the transcript's format. */
 export function audioHeard<Body>(isJson: (body: Body) => boolean): Meter<Body> {
   return {
     bound: (_, { recordingMs }) => ({ fixed: { transcribed_seconds: recordingMs ?? LONGEST_RECORDING_MS } }),

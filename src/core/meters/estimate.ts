@@ -1,4 +1,4 @@
-/** What a job may come to, in tokens; the upper end is what is held. */
+/** How many tokens a job may use; the upper end is held. */
 export interface Estimate {
   readonly minTokens: number;
   readonly maxTokens: number;

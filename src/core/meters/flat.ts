@@ -1,10 +1,10 @@
-/** Meters of endpoints whose price is known before the answer: so many images, one request. */
+/** Meters of endpoints whose usage is known before the answer: a number of images, one request. */
 
 import { asObject } from "../formats/json-fields.ts";
 import type { Unit } from "../pricing/usage.ts";
 import type { AnswerReader, Meter } from "./meter.ts";
 
-/** One image for each entry of `data`; never more than were asked for. */
+/** One image per entry of `data`, but never more than were requested. */
 export function imagesMade(asked: number): Meter<unknown> {
   return {
     bound: () => ({ fixed: { images: asked } }),
@@ -26,7 +26,7 @@ export function imagesMade(asked: number): Meter<unknown> {
   };
 }
 
-/** One of a unit for each call that was answered, whatever the answer is. */
+/** One unit for each call that was answered, whatever the answer. */
 export function onePerCall(unit: Unit): Meter<unknown> {
   const reader = (): AnswerReader => ({
     kind: "bytes",

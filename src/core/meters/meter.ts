@@ -1,9 +1,9 @@
 /**
- * A meter keeps both sides of metering together so that they cannot drift apart: the true upper bound of what a call can
- * use, and the reading of what it did use. Pure: it gets values and bytes, and gives what to charge.
+ * A meter keeps both sides of metering together so that they cannot drift apart: the upper bound of what a call can
+ * use, and the reading of what it did use. Pure: it takes values and bytes and returns usage.
  *
- * Lives in this folder: one meter per kind of usage (tokens, audio, flat) and what they count with. Must not know: prices,
- * accounts, or which endpoint is metered.
+ * Lives in this folder: one meter per kind of usage (tokens, audio, flat) and what they count with. Must not know:
+ * prices, accounts, or which endpoint is metered.
  */
 
 import type { Bound } from "../account/hold.ts";
@@ -15,59 +15,62 @@ import type { Parts } from "./parts.ts";
 
 /** `Body` is the endpoint's validated body. */
 export interface Meter<Body> {
-  /** The true upper bound. */
+  /** The most that the call can use. */
   bound(body: Body, measured: MeasuredBody, row: ModelRow): Bound;
-  /** A fresh reader for one answer. */
+  /** A new reader for one answer. */
   reader(body: Body, sent: Sent<MeasuredBody>): AnswerReader;
 }
 
-/** What was measured of a call before it was admitted. */
+/** What is measured of a call before admission. */
 export interface Measured {
-  /** Bytes of the body as it will be sent, without the content of data URLs and files. */
+  /** Bytes of the body as sent upstream, without the content of data URLs and files. */
   readonly sentBytes: number;
-  /** The true length of the recording that was sent, from its frames; null where there is none. */
+  /** Length of the recording in the body, from its frames, ms; null if there is none. */
   readonly recordingMs: number | null;
-  /** What the upstream's quote says the call may come to; only where the endpoint is quoted first. */
+  /** The upstream's quote; only for endpoints that are quoted first. */
   readonly estimate?: Estimate | undefined;
 }
 
-/** The same with what was found in the body when it was parsed. */
+/** The same, with what parsing the body found. */
 export interface MeasuredBody extends Measured {
-  /** Parts of it that are not text. */
+  /** Its parts other than text. */
   readonly parts: Parts;
-  /** Bytes that the caller sent, without the content of data URLs and files and without fields that we set. */
+  /** Bytes from the caller, without the content of data URLs and files and without fields that the gateway sets. */
   readonly ownBytes: number;
 }
 
-/** What stood in the call that was sent. */
+/** Facts about the call that was sent. */
 export interface Sent<Of = Measured> {
   readonly row: ModelRow;
   /** The cap per choice that was sent upstream. */
   readonly outputCap: number | undefined;
   readonly measured: Of;
-  /** Tokens recorded for the conversations that the call continues; 0 where it continues none. */
+  /** Tokens of the conversations that the call continues; 0 if it continues none. */
   readonly earlierTokens: number;
 }
 
-/** Reads the usage of one answer in passing. `reading()` always resolves, once the answer is over or cut. */
+/**
+ * Reads the usage of an answer while it passes. `reading()` may be called once the answer has ended or was cut off, and
+ * always returns a result.
+ */
 export type AnswerReader = JsonReader | EventReader | BytesReader;
 
 /** For an answer that is one JSON document. */
 export interface JsonReader {
   readonly kind: "json";
   /**
-   * False where the document is no answer (an error under status 200, no object): the try failed. `skimmed`: set where it
-   * passed without being kept, so that `answer` holds nothing but its outermost members, large ones empty.
+   * False if the document is not an answer (an error under status 200, not an object): the try failed. `skimmed` is set
+   * if the document passed without being held: `answer` then has only its top-level members, large ones empty.
    */
   read(answer: unknown, skimmed?: Skimmed): boolean;
-  /** The id that the answer hands out, if it does. */
+  /** The id that the answer hands out; null if none. */
   created?(): string | null;
   reading(): Reading;
 }
 
 /**
- * What to do with one event: `pass` it on, `drop` it (only the usage that the gateway asked for), pass it as the `end` of
- * the stream, or treat the stream as `broken`.
+ * What to do with one event: `pass` it on; `drop` it (usage that only the gateway asked for); pass it as the `end` of
+ * the stream; or treat the stream as `broken`.
  */
 export type EventVerdict = "pass" | "drop" | "end" | "broken";
 
@@ -78,11 +81,11 @@ export interface EventReader {
   readonly readFirst: boolean;
   event(data: string): EventVerdict;
   /**
-   * Of the usage in the event that was read last: its data as it may pass where something in it may not; null where all of
-   * it may; undefined where there was none.
+   * The usage in the last event. A string is the event's data, rewritten to what may pass; null means that all of it
+   * may pass; undefined means that the event had none.
    */
   usageAnew(): string | null | undefined;
-  /** The id that an event handed out, if one did. */
+  /** The id that an event handed out; null if none did. */
   created?(): string | null;
   /** Whether, as far as is known, only the usage is still to come. */
   awaitsUsage?(): boolean;

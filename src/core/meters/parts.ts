@@ -1,26 +1,26 @@
 /**
- * Parts of a body that a model reads as something other than text: images, and parts of unknown length (video, audio,
- * files, types that nobody knows).
+ * Counts the parts of a body that a model reads as something other than text: images, and parts of unknown length
+ * (video, audio, files, unknown types).
  *
- * Found by walking everything that was sent, not by a list of places, because engines read parts wherever an item may
- * stand: in a tool's result, beside `content: null`, in a list of frames, without a `type`. Media always travels as a
- * string (a URL or encoded bytes), so a string counts as a part where its field, or a field around it, is named like
- * media or is an item of unknown type, and where it looks like a URL that an engine would fetch and its field is not
- * known to hold text. An item of unknown type counts once even if it holds no such string. When in doubt it counts.
+ * It walks the whole body instead of a list of places, because engines read parts wherever an item may be: in a tool's
+ * result, beside `content: null`, in a list of frames, without a `type`. Media always travels as a string (a URL or
+ * encoded bytes). So a string counts as a part if its field, or a field around it, is named like media or is an item of
+ * unknown type; it also counts if it looks like a URL that an engine would fetch and its field is not known to hold
+ * text. An item of unknown type counts once even without such a string. When in doubt, it counts.
  */
 
 export interface Parts {
-  /** Each is at most the row's `max_part_tokens`. */
+  /** Each uses at most the row's `max_part_tokens`. */
   readonly images: number;
-  /** Nothing in the body tells how many tokens these are. */
+  /** The body does not say how many tokens these use. */
   readonly unbounded: number;
-  /** Bytes of data URLs among them, which are not counted as text. */
+  /** Bytes of data URLs among the parts; they do not count as text. */
   readonly dataUrlBytes: number;
 }
 
 export const NO_PARTS: Parts = { images: 0, unbounded: 0, dataUrlBytes: 0 };
 
-/** Types of items and parts that are text, or whose content is walked for parts. */
+/** Types of items and parts that are text, or whose contents are searched for parts. */
 const PLAIN_TYPES: ReadonlySet<string> = new Set([
   ...["text", "input_text", "output_text", "refusal", "summary_text", "reasoning_text", "thinking", "reasoning"],
   ...["reasoning.text", "reasoning.summary"],
@@ -31,23 +31,23 @@ const PLAIN_TYPES: ReadonlySet<string> = new Set([
   ...["web_search_call", "file_search_call", "code_interpreter_call", "compaction", "logs"],
 ]);
 
-/** Fields whose strings are text for the model: counted as bytes. */
+/** Fields whose strings are text for the model; they count as bytes. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set([
   ...["content", "text", "input", "output", "instructions", "refusal", "summary", "thinking", "reasoning"],
   ...["reasoning_content", "transcript", "prompt", "code", "encrypted_content", "signature"],
 ]);
-/** Fields whose object is an item of its own, as the entries of every list are. */
+/** Fields whose object is an item, like the entries of a list. */
 const ITEM_FIELDS: ReadonlySet<string> = new Set(["content", "input", "output"]);
 
-/** Fields that describe what stands beside them, by the last word of their name. */
+/** Fields that describe their neighbours, by the last word of the name. */
 const DESCRIPTIVE: ReadonlySet<string> = new Set([
   ...["role", "type", "id", "uuid", "name", "filename", "format", "detail", "title", "status", "phase", "voice"],
   ...["language", "quality", "mime", "size", "effort", "model", "user"],
 ]);
 
-/** The caller's own data: no engine looks for parts in it. It counts as text. */
+/** The caller's own data, where no engine looks for parts. It counts as text. */
 const OWN_DATA: ReadonlySet<string> = new Set(["arguments", "annotations", "metadata", "logprobs"]);
-/** The same at the top of a body: definitions, settings and names. */
+/** The same, only at the top of a body: definitions, settings and names. */
 const OWN_DATA_AT_TOP: ReadonlySet<string> = new Set([
   ...OWN_DATA,
   ...["tools", "functions", "tool_choice", "function_call", "response_format", "text", "stop", "include", "logit_bias"],
@@ -69,7 +69,7 @@ const wordsOf = (name: string): string[] =>
     .toLowerCase()
     .split(/[^a-z\d]+/);
 
-/** What a name says of what it holds; null where it says nothing of media. */
+/** What a field's name says about its content; null if it does not suggest media. */
 function kindOf(name: string): Kind | "data" | null {
   const words = wordsOf(name);
   if (words.some((word) => UNBOUNDED_WORD.test(word))) return "unbounded";
@@ -79,12 +79,12 @@ function kindOf(name: string): Kind | "data" | null {
 
 const describes = (name: string): boolean => DESCRIPTIVE.has(wordsOf(name).at(-1) ?? "");
 
-/** `texts`: top-level fields that hold text and nothing else. */
+/** `texts`: top-level fields that contain only text. */
 export function countParts(body: object, texts: readonly string[] = []): Parts {
   const walk = new Walk();
   for (const [name, value] of Object.entries(body)) {
     if (OWN_DATA_AT_TOP.has(name) || texts.includes(name)) continue;
-    // Settings may well be URLs; a prompt is text.
+    // A top-level string is a setting or a prompt, so a URL in it is not a part, unless the field is named like media.
     if (typeof value !== "string" || kindOf(name) !== null) walk.field(name, value, null);
   }
   return walk.found;
@@ -99,7 +99,7 @@ class Walk {
     return { images: this.#images, unbounded: this.#unbounded, dataUrlBytes: this.#dataUrlBytes };
   }
 
-  /** `around`: what the fields around it say that it is. */
+  /** `around`: the kind that the surrounding fields suggest. */
   field(name: string, value: unknown, around: Kind | null): void {
     if (OWN_DATA.has(name)) return;
     const named = kindOf(name);
@@ -114,12 +114,12 @@ class Walk {
     else if (typeof value === "object" && value !== null) this.#object(value as Record<string, unknown>, kind, isItem);
   }
 
-  /** A message, an item, a part, or what one of them holds. */
+  /** A message, an item, a part, or an object inside one. */
   #object(fields: Record<string, unknown>, around: Kind | null, isItem: boolean): void {
     const within = isItem ? either(around, kindOfType(fields.type, around)) : around;
     const before = this.#images + this.#unbounded;
     for (const [name, value] of Object.entries(fields)) this.field(name, value, within);
-    // A part that names what it means in a way of its own, e.g. by an id.
+    // A part that refers to its content in another way, e.g. by an id.
     if (isItem && within && this.#images + this.#unbounded === before) this.#add(within);
   }
 
@@ -136,14 +136,14 @@ class Walk {
   }
 }
 
-/** What the type of an item says of it; null where it is text. A type that nobody knows may be anything. */
+/** What an item's type says about its content; null for text. An unknown type may be anything. */
 function kindOfType(type: unknown, around: Kind | null): Kind | null {
   if (typeof type !== "string" || PLAIN_TYPES.has(type)) return null;
   const named = kindOf(type);
   return named === "data" || named === null ? (around ?? "unbounded") : named;
 }
 
-/** Of unknown length as soon as one of the two is. */
+/** Combines two kinds: of unknown length if either is. */
 function either(one: Kind | null, other: Kind | null): Kind | null {
   return one === "unbounded" || other === "unbounded" ? "unbounded" : (one ?? other);
 }

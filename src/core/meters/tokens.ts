@@ -1,6 +1,6 @@
 /**
- * Tokens of text models. Bound: bytes of the body, an overhead for the model's prompt template, an allowance for each
- * part that is not text; output by the cap. Reading: the upstream's usage figures, or our own count where they are
+ * Tokens of text models. The bound: bytes of the body, an overhead for the model's prompt template, an allowance for
+ * each part other than text, and the output cap. The reading: the upstream's usage figures, or own count if they are
  * missing or absurd.
  */
 import { type Bound, continuing } from "../account/hold.ts";
@@ -10,23 +10,25 @@ import type { Refusal } from "../refusal.ts";
 import type { MeasuredBody, Sent } from "./meter.ts";
 import type { Parts } from "./parts.ts";
 
-/** Tokens that a model's prompt template may add, unless its row says. */
+/** Tokens that a model's prompt template may add, if its row gives no figure. */
 const DEFAULT_PROMPT_OVERHEAD_TOKENS = 32;
-/** Tokens that one part which is not text may come to, unless the row says. */
+/** The most tokens for one part other than text, if the row gives no figure. */
 const DEFAULT_MAX_PART_TOKENS = 16_384;
-/** What own count assumes for such a part, unless the row says. */
+/** Tokens that own count assumes for such a part, if the row gives no figure. */
 const DEFAULT_PART_TOKENS = 256;
 /** No model takes a longer prompt; without a context in the row, a figure above it is not plausible. */
 const LONGEST_PROMPT_TOKENS = 10_000_000;
 
-/** What a body asks for that bounds its tokens. */
+/** The request's own limits on its tokens. */
 export interface TokenDemand {
-  /** The least output cap given; undefined where there is none. */
+  /** The smallest output cap in the request; undefined if there is none. */
   readonly outputCap: number | undefined;
   readonly choices: number;
 }
 
-/** The true upper bound: a token is never less than a byte of what is sent. The row of a text model has an output limit. */
+/**
+ * The most that a call can use: a token is at least one byte of the body. The row of a text model has an output limit.
+ */
 export function boundTokens(demand: TokenDemand, { sentBytes, parts }: MeasuredBody, row: ModelRow): Bound {
   const overhead = row.promptOverheadTokens ?? DEFAULT_PROMPT_OVERHEAD_TOKENS;
   const input = Math.min(sentBytes + overhead + mostOf(parts, row), row.contextTokens ?? Number.POSITIVE_INFINITY);
@@ -41,15 +43,15 @@ export function boundTokens(demand: TokenDemand, { sentBytes, parts }: MeasuredB
   };
 }
 
-/** What a body asks for that bounds the tokens of a model that only reads. */
+/** The request's limits for a model that only reads. */
 export interface ReadingDemand {
-  /** Sequences that the model reads: each has an overhead and a context of its own. */
+  /** Sequences that the model reads; each has its own overhead and context. */
   readonly sequences: number;
-  /** Tokens beyond the bytes of the body, e.g. a query that is read with each document. */
+  /** Tokens in addition to the body's bytes, e.g. a query that is read with each document. */
   readonly extraTokens: number;
 }
 
-/** The true upper bound of a model that writes nothing. */
+/** The most that a call to a model without output can use. */
 export function boundReading(
   { sequences, extraTokens }: ReadingDemand,
   { sentBytes, parts }: MeasuredBody,
@@ -69,7 +71,7 @@ function mostOf({ images, unbounded }: Parts, row: ModelRow): number {
   return images * (row.maxPartTokens ?? DEFAULT_MAX_PART_TOKENS) + unbounded * most;
 }
 
-/** A part of unknown length is refused where the row names neither a context nor the most that a part comes to. */
+/** Refuses a part of unknown length if the row gives neither a context nor the most tokens per part. */
 export function boundless({ unbounded }: Parts, row: ModelRow): Refusal | null {
   if (unbounded === 0 || row.contextTokens !== undefined || row.maxPartTokens !== undefined) return null;
   const message = "This model takes text and images only: no bound is known for video, audio, files and other parts.";
@@ -81,7 +83,7 @@ export function believeInput(input: unknown): Usage | undefined {
   return isCount(input) && input <= LONGEST_PROMPT_TOKENS ? { input_tokens: input } : undefined;
 }
 
-/** The figures of one usage object, by the names its endpoint uses. */
+/** The figures in one usage object, whatever its endpoint calls them. */
 export interface TokenFigures {
   readonly input: unknown;
   readonly output: unknown;
@@ -102,7 +104,7 @@ export class OwnCount {
   #frames = 0;
   #bytes = 0;
 
-  /** `extraTokens`: what the model reads beyond the bytes of the body. */
+  /** `extraTokens`: tokens that the model reads in addition to the body's bytes. */
   constructor(bound: Bound, sent: Sent<MeasuredBody>, extraTokens = 0) {
     const { row, measured, earlierTokens, outputCap } = sent;
     const { images, unbounded } = measured.parts;
@@ -115,14 +117,14 @@ export class OwnCount {
     this.#mostOutput = bound.output ? (outputCap ?? bound.output.cap) * bound.output.choices : 0;
   }
 
-  /** One frame that carried content, and the UTF-8 bytes of it. */
+  /** Counts one frame with content, of this many UTF-8 bytes. */
   add(contentBytes: number): void {
     if (contentBytes === 0) return;
     this.#frames++;
     this.#bytes += contentBytes;
   }
 
-  /** The whole answer; less of it may have been counted before. */
+  /** Raises the count to the whole answer, of which a part may have been counted already. */
   atLeast(contentBytes: number): void {
     this.#bytes = Math.max(this.#bytes, contentBytes);
   }
@@ -156,7 +158,7 @@ export function utf8Bytes(text: string): number {
     const code = text.charCodeAt(at);
     if (code < 0x80) continue;
     bytes += code < 0x800 ? 1 : 2;
-    // A pair is four bytes in two units.
+    // A surrogate pair is two units and four bytes.
     if (code >= 0xd800 && code < 0xdc00 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) at++;
   }
   return bytes;

@@ -1,17 +1,17 @@
-/** UTF-8 bytes of what a model wrote: text, reasoning, refusals, tool calls, transcripts, items of any type. */
+/** Counts the UTF-8 bytes that a model wrote: text, reasoning, refusals, tool calls, transcripts, items of any type. */
 import { asObject } from "../formats/json-fields.ts";
 import { utf8Bytes } from "./tokens.ts";
 
-/** Fields beside what was written: names of things, and media that is not made of text tokens. */
+/** Fields that are not written text: names of things, and media, which is not made of text tokens. */
 const NOT_WRITTEN: ReadonlySet<string> = new Set([
   ...["role", "type", "id", "call_id", "item_id", "object", "status", "phase", "format", "voice", "data", "b64_json"],
   ...["annotations", "logprobs", "signature", "finish_reason"],
 ]);
 
-/** One text under several names: engines send it under two of them at once. */
+/** Names for the same text; some engines send it under two of them at once. */
 const REASONING: ReadonlySet<string> = new Set(["reasoning_content", "reasoning", "reasoning_details"]);
 
-/** Of a delta, a message or an output item, at any depth. */
+/** The bytes of a delta, a message or an output item, at any depth. */
 export function writtenBytes(value: unknown): number {
   if (typeof value === "string") return utf8Bytes(value);
   if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + writtenBytes(item), 0);

@@ -1,18 +1,19 @@
 /**
- * Is this target healthy enough to be asked? One breaker per target, like Envoy's outlier detection, reduced to what one
- * isolate can see (docs/design.md, section 5, "Health").
+ * Is this target healthy enough to be asked? One breaker per target, like Envoy's outlier detection, reduced to what
+ * one isolate can see (docs/design.md, section 5, "Health").
  *
- * Closed: every call may ask. After `STRIKES` failures in a row it is ejected for `EJECTION_MS`; then it is due: exactly
- * one call, the probe, may ask, and its result closes the breaker or ejects again. A 429 ejects at once, for as long as
- * the target said. Each ejection begins an epoch, and a result counts in the epoch in which its call was sent: an answer
- * from before the ejection proves nothing about the time after it. Pure data and functions; the caller gives the time.
+ * Closed: every call may ask. After `STRIKES` failures in a row the target is ejected for `EJECTION_MS`. Then it is
+ * due: exactly one call, the probe, may ask, and its result closes the breaker or ejects again. A 429 ejects at once,
+ * for as long as the target said. Each ejection starts an epoch, and a result counts only in the epoch in which its
+ * call was sent: an answer to a call from before the ejection proves nothing about the time after it. The caller
+ * supplies the time.
  */
 
 /** Failures in a row that eject. */
 const STRIKES = 3;
-/** How long a failing target is left alone, ms: the refresh of the contract's instance cache. */
+/** How long a failing target is left alone, ms: the refresh interval of the contract's instance cache. */
 export const EJECTION_MS = 10_000;
-/** A probe that never reports its result (its request was torn down) keeps its place this long, ms. */
+/** A probe that never reports its result (its request was torn down) blocks other probes for this long, ms. */
 export const PROBE_FORGOTTEN_MS = 60_000;
 /** Bounds on what a 429's `retry-after` may ask for, ms. */
 const LEAST_LIMIT_MS = 1_000;
@@ -21,9 +22,9 @@ const LONGEST_LIMIT_MS = 60_000;
 export interface Breaker {
   /** Failures in a row since the last answer. */
   failures: number;
-  /** Null: closed. */
+  /** Null if closed. */
   ejectedUntilMs: number | null;
-  /** Null: nobody is probing. */
+  /** Null if no probe is running. */
   probeSinceMs: number | null;
   /** Grows with each ejection. */
   epoch: number;
@@ -37,7 +38,7 @@ export interface Ticket {
 
 export const newBreaker = (): Breaker => ({ failures: 0, ejectedUntilMs: null, probeSinceMs: null, epoch: 0 });
 
-/** `due`: ejected long enough, and nobody is probing. */
+/** `due`: the ejection is over and no probe is running. */
 export function stateOf(breaker: Breaker, nowMs: number): "closed" | "due" | "ejected" {
   if (breaker.ejectedUntilMs === null) return "closed";
   if (nowMs < breaker.ejectedUntilMs) return "ejected";
@@ -45,7 +46,7 @@ export function stateOf(breaker: Breaker, nowMs: number): "closed" | "due" | "ej
   return probing ? "ejected" : "due";
 }
 
-/** A call is sent. To a due target it is the probe; to an ejected one only an answer counts. */
+/** Records that a call is sent. To a due target it is the probe. To an ejected one only a success counts. */
 export function send(breaker: Breaker, nowMs: number): Ticket {
   const probe = stateOf(breaker, nowMs) === "due";
   if (probe) breaker.probeSinceMs = nowMs;
@@ -68,11 +69,11 @@ export function struck(breaker: Breaker, ticket: Ticket, nowMs: number): void {
   if (closed ? breaker.failures >= STRIKES : ticket.probe) eject(breaker, nowMs + EJECTION_MS);
 }
 
-/** It said 429. `retryAfterMs`: for how long; null: it did not say. */
+/** The target answered 429. `retryAfterMs`: how long it wants to be left alone; null if it did not say. */
 export function limited(breaker: Breaker, ticket: Ticket, retryAfterMs: number | null, nowMs: number): void {
   const untilMs = Math.max(nowMs + limitMs(retryAfterMs), breaker.ejectedUntilMs ?? 0);
   if (ticket.epoch === breaker.epoch) eject(breaker, untilMs);
-  // Sent before the ejection: it can only extend it.
+  // Sent before the ejection, so it can only extend it.
   else if (breaker.ejectedUntilMs !== null) breaker.ejectedUntilMs = untilMs;
 }
 

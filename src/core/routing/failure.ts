@@ -10,9 +10,9 @@ import { limitMs } from "./breaker.ts";
 export type RetryClass = "safe" | "costly" | "creates";
 
 /**
- * How a try failed. `refused`: provably not executed. `lost`: it broke. `unreachable`: it broke, and nothing listens
- * there now. `timeout`: silence. `answer_timeout`: an answer that is not streamed was late; any other target
- * might take as long. `malformed`: status 200 without a usable answer. `begun`: the answer had begun.
+ * How a try failed. `refused`: certainly not executed. `lost`: the connection broke. `unreachable`: it broke, and
+ * nothing listens there now. `timeout`: no byte in time. `answer_timeout`: an answer that is not streamed was late; any
+ * other target might take as long. `malformed`: status 200 without a usable answer. `begun`: the answer had started.
  */
 export type Failure =
   | { readonly kind: "refused" | "unreachable" | "malformed" | "answer_timeout" }
@@ -27,16 +27,21 @@ export interface Verdict {
   readonly next: boolean;
   /** The operator must fix it: a credential or an account at the upstream. */
   readonly operators: boolean;
-  /** How it counts against the target. `strike`: too many eject it; `limit`: it is busy; null: a tenant may have caused it. */
+  /**
+   * How it counts against the target. `strike`: too many eject it. `limit`: it is busy. Null: a tenant may have caused
+   * it.
+   */
   readonly against: "strike" | "limit" | null;
 }
 
-/** Answers of an origin that never took the request: its own 503 and 429, and the edge in front of it. */
+/**
+ * Statuses that prove the origin did not take the request: its own 503 and 429, and those of the edge in front of it.
+ */
 const NOT_EXECUTED: ReadonlySet<number> = new Set([503, 429, 521, 523, 525, 526, 530]);
 /** The edge lost track of a request that it had forwarded. */
 const AMBIGUOUS: ReadonlySet<number> = new Set([520, 522, 524]);
 export const OPERATORS: ReadonlySet<number> = new Set([401, 402, 403]);
-/** The upstream judged the request itself. */
+/** The upstream rejected the request itself. */
 const REFUSED_REQUEST: ReadonlySet<number> = new Set([400, 404, 413, 422]);
 /** Timeouts, reported by the origin or the edge. */
 const TIMEOUTS: ReadonlySet<number> = new Set([504, 522, 524]);
@@ -68,20 +73,20 @@ export function judge(failure: Failure, retry: RetryClass, retryOn: readonly num
   return { ...ambiguous, next: safe && retryOn.includes(status), against: null };
 }
 
-/** What a code in an upstream's error means. `passedOver`: another target may take the call all the same. */
+/** What a code in an upstream's error means. `passedOver`: another target may still take the call. */
 interface CodedRefusal {
   readonly refusal: Refusal;
   readonly passedOver: boolean;
 }
-/** Null where the error carries no code that is known. */
+/** Null if the error carries no known code. */
 export type ReadCode = (
   answer: { readonly status: number; readonly code: string | null; readonly retryAfterMs: number | null },
   message: string,
 ) => CodedRefusal | null;
 
 /**
- * The verdict where an upstream may answer with a code. Its codes are definite: nothing was made, and the target is healthy.
- * A 429 concerns all tenants together, so it fails only the call that got it.
+ * Adjusts the verdict for an upstream that answers with codes. A code is definite: nothing was created, and the target
+ * is healthy. A 429 applies to all tenants together, so it fails only the call that got it.
  */
 export function judgeCoded(verdict: Verdict, failure: Failure, coded: boolean): Verdict {
   if (coded) return { ...verdict, executed: "no", against: null };
@@ -93,7 +98,10 @@ export function passesWords(status: number, ownInstance: boolean): status is 400
   return REFUSED_REQUEST.has(status) || (ownInstance && status === 402);
 }
 
-/** Whether a call's only target may be asked again: it took nothing and did not say that it is busy. */
+/**
+ * Whether a call with a single target may be repeated there: the target did not take it and did not say that it is
+ * busy.
+ */
 export const isRepeatable = (failure: Failure): boolean =>
   failure.kind === "refused" || (failure.kind === "status" && failure.status === 503);
 

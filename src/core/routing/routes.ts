@@ -1,5 +1,9 @@
 /**
- * The operator's routing tables as plain data, and the resolution of a model name over them.
+ * Routing: which targets may serve a call, in which order they are tried, and what a failure means for the next try.
+ * Pure over given tables, times and randomness; sending is the gateway's. It knows no accounts beyond their id, and no
+ * money.
+ *
+ * This file: the operator's routing tables as plain data, and the resolution of a model name.
  */
 import type { AccountId } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
@@ -10,7 +14,7 @@ import { MODEL_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts
 export interface UpstreamTimeouts {
   /** Until connected, as far as that can be known (docs/decisions/0008-an-upstream-out-of-reach.md). */
   readonly connectMs: number;
-  /** To the first byte of a stream. */
+  /** From sending to the first byte of a stream. */
   readonly firstByteMs: number;
   /** From sending to the last byte of an answer that is not streamed. */
   readonly answerMs: number;
@@ -32,7 +36,7 @@ export interface UpstreamRow {
   /** Service root without a trailing slash or `/v1`. */
   readonly baseUrl: string;
   readonly region: string | null;
-  /** AES-GCM under `MASTER_KEY`; opened by the platform only. */
+  /** AES-GCM under `MASTER_KEY`; only the platform opens it. */
   readonly sealedApiKey: string;
   readonly timeouts: UpstreamTimeouts;
 }
@@ -41,14 +45,14 @@ export interface UpstreamRow {
 export interface Target {
   readonly upstream: string;
   readonly model: string;
-  /** 0 is asked first; equal ones share by weight. */
+  /** 0 is asked first; targets of equal priority share by weight. */
   readonly priority: number;
   readonly weight: number;
 }
 
 export interface AliasRow {
   readonly alias: string;
-  /** Set for an account's own alias, which hides a common one of the same name. */
+  /** Set for an account's own alias, which hides a common alias of the same name. */
   readonly account: AccountId | null;
   readonly targets: readonly Target[];
   readonly retryOn: readonly (500 | 502)[];
@@ -77,12 +81,12 @@ export interface RoutingSnapshot {
 
 export const EMPTY_SNAPSHOT: RoutingSnapshot = { builtAtMs: 0, upstreams: {}, aliases: {}, models: {}, instances: {} };
 
-/** A space stands in no account id and no alias. */
+/** Unambiguous, because neither account ids nor aliases contain spaces. */
 export const aliasKey = (account: AccountId | null, alias: string): string => `${account ?? ""} ${alias}`;
 
 /** Where a call may go, and the price row that applies. */
 export interface Route {
-  /** The name as called. */
+  /** The name that the tenant used. */
   readonly model: string;
   readonly alias: string | null;
   /** At least one. */
@@ -91,7 +95,7 @@ export interface Route {
   readonly retryOn: readonly (500 | 502)[];
   /** True on the owner's own instance: its 402 and 404 pass. */
   readonly ownInstance: boolean;
-  /** The upstream's path where it is not the endpoint's own. */
+  /** The upstream's path, if it differs from the endpoint's. */
   readonly upstreamPath?: string;
 }
 
@@ -111,12 +115,12 @@ export function parseInstanceModel(model: string): { name: string; instanceId: n
   return match?.[1] && match[2] ? { name: match[1], instanceId: Number(match[2]) } : undefined;
 }
 
-/** The price book row of a model that holds now. */
+/** The price book row of a model that is valid now. */
 export function rowOf(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
   return own(routing.models, model)?.find((row) => row.fromMs <= nowMs);
 }
 
-/** Own properties only: a model may be called `constructor`. */
+/** Own properties only: a model may be named `constructor`. */
 function own<T>(record: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }
@@ -232,7 +236,10 @@ function wrongKind(model: string, kind: string): Resolution {
   };
 }
 
-/** Every name the account can call now, sorted: aliases, models with an upstream, own instances. Unpriced ones are left out. */
+/**
+ * Every name that the account can call now, sorted: aliases, models with an upstream, own instances. Names without a
+ * price are left out.
+ */
 export function callableModels(routing: RoutingSnapshot, account: AccountId, nowMs: number): readonly ModelRow[] {
   const named = new Map<string, ModelRow>();
   const offer = (name: string, row: ModelRow | undefined) => {
@@ -246,7 +253,7 @@ export function callableModels(routing: RoutingSnapshot, account: AccountId, now
     const model = `${instance.name}:${instance.instanceId}`;
     if (instance.account === account) offer(model, rowOf(routing, model, nowMs));
   }
-  // Last, and the account's own after the common ones: the order of resolution.
+  // Aliases come last, the account's own after the common ones, so that they override as in resolution.
   const aliases = Object.values(routing.aliases).filter((alias) => alias.account === null || alias.account === account);
   for (const alias of aliases.sort((a, b) => Number(a.account !== null) - Number(b.account !== null))) {
     const resolution = resolveAlias(routing, alias, { kinds: MODEL_KINDS, instances: true }, nowMs);

@@ -8,7 +8,10 @@ import type { Target } from "./routes.ts";
 
 /** Targets known to an isolate at once. */
 const MOST_TARGETS = 1_000;
-/** After a target's stream showed that it should be read first, read its events before they pass for this long. */
+/**
+ * After a target sends a broken event, or usage that had to be rewritten, inspect its events before they pass for this
+ * long.
+ */
 const READ_FIRST_MS = 3_600_000;
 
 export interface TargetHealth {

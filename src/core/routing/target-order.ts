@@ -1,12 +1,12 @@
 /**
- * In which order a call asks its targets: by priority; inside one priority in turn where all weigh the same, else drawn
- * by weight. A target of weight 0 comes last in its priority.
+ * The order in which a call asks its targets: by priority; within one priority in turn if all weights are equal,
+ * otherwise drawn by weight. A target of weight 0 comes last in its priority.
  */
 import type { Target } from "./routes.ts";
 
 /**
- * `random` gives numbers in [0, 1). `turn`: how many calls chose among these before; equals take turns by it. Every
- * target stands in the answer once.
+ * Returns each target once. `random` gives numbers in [0, 1). `turn`: how many calls chose among these targets before;
+ * equals take turns by it.
  */
 export function orderTargets(targets: readonly Target[], random: () => number, turn = 0): readonly Target[] {
   if (targets.length < 2) return targets;
@@ -20,7 +20,7 @@ export function orderTargets(targets: readonly Target[], random: () => number, t
   });
 }
 
-/** Evenly spread: call after call begins at the next one. */
+/** Spreads calls evenly: each call starts at the next target. */
 function rotate(targets: readonly Target[], turn: number): readonly Target[] {
   const start = turn % targets.length;
   return [...targets.slice(start), ...targets.slice(0, start)];

@@ -1,12 +1,13 @@
 /**
- * Which target does a call ask first, and which next? The policy over breakers (is it healthy), budgets (may it be asked
- * again) and backoff (when); `failure.ts` says whether a failure allows a next try at all (docs/design.md, section 5).
+ * Which target a call asks first, and which next. A policy over breakers (is it healthy), budgets (may it be asked
+ * again) and backoff (when); `failure.ts` decides whether a failure allows another try at all (docs/design.md, section
+ * 5).
  *
- * First: the healthy targets in their order, a due one by a single probe; the first try at one of them is free. All
- * ejected: the one that is due soonest, within its budget. Then: failing over to a healthy target that has not failed
- * lately is free, one that has is asked within its budget, and once a call also the best ejected one. A call with a
- * single target repeats a 503 or a refused connection up to `MOST_REPEATS` times, within the budget. Only
- * `Health` outlives the call; time and randomness come from the caller.
+ * First try: the healthy targets in their order, for free; a due target gets one probe. If all are ejected: the one
+ * that is due first, within its budget. Next tries: a healthy target that has not failed lately, for free; one that
+ * has, within its budget; and once per call the best ejected one. A call with a single target repeats a 503 or a
+ * refused connection up to `MOST_REPEATS` times, within the budget. Only `Health` outlives the call; the caller
+ * supplies time and randomness.
  */
 import { backoffMs } from "./backoff.ts";
 import { abandoned, answered, limited, send, stateOf, struck, type Ticket } from "./breaker.ts";
@@ -18,14 +19,14 @@ import { orderTargets } from "./target-order.ts";
 const MOST_REPEATS = 2;
 /** Ask no further target after this long, ms: a little more than one default wait for a first byte. */
 export const LONGEST_SEARCH_MS = 150_000;
-/** The wait to name while a target's probe is still running, ms. */
+/** The least wait to report for an ejected target, also while its probe is still running, ms. */
 const LEAST_RETRY_MS = 1_000;
 
 export type Step =
   | {
       readonly kind: "ask";
       readonly target: Target;
-      /** How long to wait before, ms. */
+      /** How long to wait first, ms. */
       readonly waitMs: number;
       /** It could not be reached when it was last asked. */
       readonly suspect: boolean;
@@ -102,7 +103,7 @@ export class Search {
     if (free) health.budget.charge(nowMs);
   }
 
-  /** The try after one that failed and allows another. */
+  /** The next try, after a failure that allows one. */
   next(failure: Failure, nowMs: number): Step {
     if (nowMs - this.#startedAtMs >= LONGEST_SEARCH_MS) return this.#none(nowMs);
     if (this.#targets.length === 1) return this.#repeat(failure, nowMs);

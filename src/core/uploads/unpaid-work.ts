@@ -1,11 +1,11 @@
 /**
- * How much an account may have parsed without paying. A body is read and validated before it is known whether its call can
- * be paid, so a sender without credit, or over its limits, could have 20 MB parsed again and again for free.
+ * How much an account may have parsed without paying. A body is read and validated before it is known whether its call
+ * can be paid, so a sender without credit, or over its limits, could have 20 MB parsed again and again for free.
  *
- * A bucket per account in each isolate. Every body goes in before it is parsed, and comes out when its call is admitted
- * or fails by our own fault. The rest drains at `UNPAID_BYTES_PER_S`. While its bucket is full, an account's next body is
- * refused before it is read. Three bodies of the largest size fit at once and then one in ten seconds, or
- * four hundred refused calls of 5 kB a second.
+ * Each isolate keeps a bucket per account. Every body is added before it is parsed, and removed when its call is
+ * admitted or fails by the gateway's own fault. The rest drains at `UNPAID_BYTES_PER_S`. While the bucket is full, the
+ * account's next body is refused before it is read. Three bodies of the largest size fit at once and then one every ten
+ * seconds, or four hundred refused calls of 5 kB per second.
  */
 export const UNPAID_BYTES_PER_S = 2 * 1024 * 1024;
 export const UNPAID_BURST_BYTES = 60 * 1024 * 1024;
@@ -28,7 +28,7 @@ interface Debt {
 export class UnpaidWork {
   readonly #debts = new Map<string, Debt>();
 
-  /** What is in the account's bucket. */
+  /** The bytes in the account's bucket. */
   owed(account: string, nowMs: number): number {
     const debt = this.#debts.get(account);
     if (!debt) return 0;
@@ -38,13 +38,13 @@ export class UnpaidWork {
     return Math.max(0, debt.bytes - drained);
   }
 
-  /** How long until the account's next body may be read; 0: now. */
+  /** How long until the account's next body may be read; 0 for now. */
   waitMs(account: string, nowMs: number): number {
     const over = this.owed(account, nowMs) - UNPAID_BURST_BYTES;
     return over < 0 ? 0 : Math.ceil(((over + 1) * 1_000) / UNPAID_BYTES_PER_S);
   }
 
-  /** Negative bytes are given back. */
+  /** Adds bytes; negative gives back. */
   add(account: string, bytes: number, nowMs: number): void {
     const owed = Math.max(0, this.owed(account, nowMs) + bytes);
     this.#debts.delete(account);

@@ -1,17 +1,21 @@
 /**
- * Room for large bodies (docs/design.md, section 7): an isolate has little memory, and a body is held from its first
- * byte until its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one of an
- * account; others wait their turn, up to `LONGEST_WAIT_MS`.
+ * Uploads: how much memory and work the bodies of an isolate may take, and how slowly they may arrive. Pure decisions
+ * over byte counts and times; reading is the gateway's. It does not know what a body contains.
  *
- * A slow body gives way to one that waits, the slowest first, after `PATIENCE_MS` below `FAIR_BYTES_PER_S`. Otherwise two
- * accounts that send 20 MB drop by drop would block all large bodies of the isolate. No body gives way while there is
- * room, or once it is whole.
+ * This file: room for large bodies (docs/design.md, section 7). An isolate has little memory, and a body is held from
+ * its first byte until its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one
+ * per account; others wait up to `LONGEST_WAIT_MS`.
  *
- * Medium bodies, over `SMALL_BYTES`, have a room of their own: one account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at
- * once, so that many connections just below the limit of large bodies cannot fill the isolate. Other accounts do not wait.
+ * A slow body gives way to one that waits, the slowest first, after `PATIENCE_MS` below `FAIR_BYTES_PER_S`. Otherwise
+ * two accounts that send 20 MB drop by drop would block all large bodies of the isolate. No body gives way while there
+ * is room, or once it has arrived whole.
  *
- * A request that waits or is inside reports so regularly. One that was torn down stops reporting, and its place becomes
- * free by itself: a place is never lost.
+ * Medium bodies, over `SMALL_BYTES`, have their own room: one account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at
+ * once, so that many connections just below the limit of large bodies cannot fill the isolate. Other accounts do not
+ * wait.
+ *
+ * A request that waits or is inside reports this regularly. One that was torn down stops reporting, and its place
+ * becomes free by itself, so no place is ever lost.
  */
 import { UnpaidWork } from "./unpaid-work.ts";
 
@@ -19,7 +23,7 @@ export const LARGE_BYTES = 1024 * 1024;
 export const SMALL_BYTES = 64 * 1024;
 export const MEDIUM_BYTES_PER_ACCOUNT = 8 * 1024 * 1024;
 export const ROOM_BYTES = 48 * 1024 * 1024;
-/** For answers that are held whole. One that finds no room does not wait: it passes as it comes. */
+/** Room for answers that are held whole. An answer without room does not wait; it is streamed instead. */
 export const ANSWER_ROOM_BYTES = 24 * 1024 * 1024;
 export const LONGEST_WAIT_MS = 5_000;
 
@@ -51,18 +55,18 @@ export type Answer = "inside" | "wait" | "too_late";
 export class BodyRoom {
   /** What unpaid bodies cost this isolate. */
   readonly unpaid = new UnpaidWork();
-  /** In the order of coming. */
+  /** In order of arrival. */
   #places: Standing[] = [];
   readonly #roomBytes: number;
   readonly #accountBytes: number | null;
 
-  /** `accountBytes`: what one account may have inside; null: one body, of any size. */
+  /** `accountBytes`: how much one account may have inside; null for one body of any size. */
   constructor(roomBytes = ROOM_BYTES, accountBytes: number | null = null) {
     this.#roomBytes = roomBytes;
     this.#accountBytes = accountBytes;
   }
 
-  /** Room for medium bodies: bounded for each account, not in sum. */
+  /** Room for medium bodies: limited per account, not in total. */
   static forMedium(): BodyRoom {
     return new BodyRoom(Number.POSITIVE_INFINITY, MEDIUM_BYTES_PER_ACCOUNT);
   }
@@ -92,19 +96,19 @@ export class BodyRoom {
     return "too_late";
   }
 
-  /** The body is still held. */
+  /** Reports that the body is still held. */
   stay(place: Place, nowMs: number): void {
     const mine = this.#places.find((one) => one === place);
     if (mine) mine.heardAtMs = nowMs;
   }
 
-  /** More of the body came. */
+  /** Reports that more of the body arrived. */
   arrived(place: Place, bytes: number): void {
     const mine = this.#places.find((one) => one === place);
     if (mine) mine.arrivedBytes += bytes;
   }
 
-  /** The body is whole: from now on it keeps its place. */
+  /** Reports that the body has arrived whole; from now on it keeps its place. */
   isWhole(place: Place): void {
     const mine = this.#places.find((one) => one === place);
     if (mine) mine.whole = true;
@@ -124,7 +128,7 @@ export class BodyRoom {
     return this.#inside.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Of one account. */
+  /** Bytes held by one account. */
   heldBy(account: string): number {
     return this.#inside.reduce((sum, one) => sum + (one.account === account ? one.bytes : 0), 0);
   }
@@ -164,7 +168,7 @@ export class BodyRoom {
 
 const UNTOUCHED = { enteredAtMs: 0, arrivedBytes: 0, whole: false, givesWay: false } as const;
 
-/** Bytes a second since it went in. */
+/** Bytes per second since it entered. */
 const rateOf = ({ arrivedBytes, enteredAtMs }: Standing, nowMs: number): number =>
   (arrivedBytes * 1_000) / Math.max(1, nowMs - enteredAtMs);
 

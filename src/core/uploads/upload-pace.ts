@@ -1,11 +1,11 @@
 /**
- * How slowly a body may come. A request sent one byte a second would hold memory, and a large body's place, for as long as
- * its sender likes. So every body must bring `LEAST_BYTES_PER_S` over each window and be whole after `LONGEST_UPLOAD_MS`. A
- * mobile phone with a bad connection is ten times as quick.
+ * How slowly a body may arrive. A request sent at one byte a second would hold memory, and a large body's place, for as
+ * long as its sender likes. So every body must bring `LEAST_BYTES_PER_S` over each window and be complete after
+ * `LONGEST_UPLOAD_MS`. A mobile phone with a bad connection is ten times as fast.
  */
 export const LEAST_BYTES_PER_S = 8_000;
 export const PACE_WINDOW_MS = 10_000;
-/** The largest body, 26 MB, then comes at 45 kB/s. */
+/** The largest body, 26 MB, then needs 45 kB/s. */
 export const LONGEST_UPLOAD_MS = 600_000;
 
 /** One body's pace, checked now and then. A body that is whole before the first window ends is never judged. */

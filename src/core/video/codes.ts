@@ -1,13 +1,13 @@
 /**
- * The contract's stable codes of video errors, with the statuses that a submission answers them under. A refusal with one
- * of them is definite: no job was made, nothing is billed ("Errors", rule 5).
+ * The contract's stable codes of video errors, and the statuses that a submission may answer them with. Such a refusal
+ * is definite: no job was created, nothing is billed ("Errors", rule 5).
  */
 import type { ReadCode } from "../routing/failure.ts";
 
 interface CodeRule {
   /** Statuses it may have at submission; another status is answered as the first of them. */
   readonly statuses: readonly [VideoStatus, ...VideoStatus[]];
-  /** Whether the same request may succeed when it is sent again. */
+  /** Whether the same request may succeed on a repeat. */
   readonly retry: boolean;
 }
 type VideoStatus = 400 | 429 | 502 | 503 | 504;
@@ -24,7 +24,7 @@ export const VIDEO_CODES: Readonly<Record<string, CodeRule>> = {
   model_unavailable: { statuses: [503, 502], retry: false },
 };
 
-/** New modalities keep the prefix ("Errors", rule 3). */
+/** Codes of new modalities keep this prefix ("Errors", rule 3). */
 const CONTENT_FILTERED = /^content_filtered\.[a-z0-9_.]{1,64}$/;
 
 function ruleOf(code: string): CodeRule | undefined {
@@ -32,14 +32,14 @@ function ruleOf(code: string): CodeRule | undefined {
   return Object.hasOwn(VIDEO_CODES, code) ? VIDEO_CODES[code] : undefined;
 }
 
-/** Whether the code may be shown to a tenant as it is. */
+/** Whether the code may be shown to a tenant. */
 export const isVideoCode = (code: unknown): code is string => typeof code === "string" && ruleOf(code) !== undefined;
 
-/** Of a failed job: what the service says, otherwise the code's rule. */
+/** Whether a failed job may be repeated: as the service says, otherwise by the code's rule. */
 export const isRetryable = (code: string, said: unknown): boolean =>
   typeof said === "boolean" ? said : (ruleOf(code)?.retry ?? false);
 
-/** Of an error of the service. Somebody else may have the capacity that one target lacks. */
+/** Reads an error of the service. If one target lacks capacity, another may have it. */
 export const readVideoCode: ReadCode = ({ status, code, retryAfterMs }, message) => {
   const rule = code === null ? undefined : ruleOf(code);
   if (code === null || !rule) return null;

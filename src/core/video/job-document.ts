@@ -1,9 +1,9 @@
 /**
- * A polled job as the upstream says it, and as the tenant is shown it (contract, "Video job").
+ * A polled job as the upstream describes it, and as the tenant sees it (contract, "Video job").
  *
- * What the tenant sees is built anew from what the contract names: `billing` in the tenant's own money, the error's words
- * scrubbed, a code of the contract. Fields beyond it pass where they are plain values and speak of no money or account:
- * the contract does not name the field that carries the aspect ratio.
+ * The tenant's document is rebuilt from the fields that the contract names: `billing` in the tenant's own prices, the
+ * error's message scrubbed, the code one of the contract's. Other fields pass if they are plain values and do not
+ * concern money or accounts, because the contract does not name the field with the aspect ratio.
  */
 import { asObject } from "../formats/json-fields.ts";
 import { toUsd } from "../pricing/money.ts";
@@ -12,15 +12,15 @@ import { isRetryable, isVideoCode } from "./codes.ts";
 import { MOST_VIDEO_TOKENS } from "./quote.ts";
 import { tierOf, type VideoUnit } from "./rates.ts";
 
-/** What one poll's answer says of a job. */
+/** What one poll's answer says about a job. */
 export type JobNews =
   | { readonly kind: "running"; readonly fields: JobFields }
-  /** `tokens`: null where the figure is missing or absurd. An explicit zero stays zero. */
+  /** `tokens`: null if the figure is missing or absurd. An explicit zero stays zero. */
   | { readonly kind: "completed"; readonly tokens: number | null; readonly fields: JobFields }
   | { readonly kind: "failed"; readonly code: string; readonly fields: JobFields };
 type JobFields = Readonly<Record<string, unknown>>;
 
-/** Undefined where it is no job. A status that is not known is taken for one on the way. */
+/** Undefined if the answer is not a job. An unknown status counts as still in progress. */
 export function readJob(answer: unknown): JobNews | undefined {
   const fields = asObject(answer);
   if (!fields || typeof fields.status !== "string") return undefined;
@@ -34,7 +34,7 @@ function tokensOf(fields: JobFields): number | null {
   return isCount(tokens) && tokens <= MOST_VIDEO_TOKENS ? tokens : null;
 }
 
-/** The same with the error's words made fit for a tenant. */
+/** The same, with the error's message scrubbed for tenants. */
 export function scrubJob(news: JobNews, scrub: (text: string) => string): JobNews {
   const { error } = news.fields;
   return typeof error === "string" ? { ...news, fields: { ...news.fields, error: scrub(error) } } : news;
@@ -47,7 +47,10 @@ export interface Charged {
   readonly unit: VideoUnit;
 }
 
-/** `id`: as the tenant has it. `charged`: null while nothing is, or where it failed. The error's words are scrubbed already. */
+/**
+ * The tenant's document. `id`: the id that the tenant uses. `charged`: null until the job is charged, or if it failed.
+ * The error's message must be scrubbed already.
+ */
 export function showJob(news: JobNews, id: string, charged: Charged | null): Record<string, unknown> {
   const { fields } = news;
   const shown: Record<string, unknown> = { id, status: fields.status, ...otherFields(fields) };
@@ -77,7 +80,7 @@ function showBilling(billing: JobFields, { chargedNanoUsd, tokens, unit }: Charg
   };
 }
 
-/** Fields of the contract, each with a rule of its own above. */
+/** Fields of the contract, which have rules of their own above. */
 const KNOWN: ReadonlySet<string> = new Set(
   "id status model width height created_at completed_at url billing error code retryable".split(" "),
 );
@@ -94,7 +97,7 @@ function otherFields(fields: JobFields): Record<string, unknown> {
   );
 }
 
-/** The acknowledgement of a submission; null where it hands out no id. */
+/** Reads the acknowledgement of a submission; null if it hands out no id. */
 export function readAcknowledgement(answer: unknown): { id: string; model: string | null } | null {
   const fields = asObject(answer);
   if (!fields || fields.error || typeof fields.id !== "string") return null;

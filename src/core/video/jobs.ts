@@ -1,10 +1,13 @@
 /**
- * Jobs: work that is accepted now and finished later. When they are polled, how they end, how many may be submitted.
+ * Video: what is particular to video jobs, their requests, quotes, rates, errors and documents. Pure; the account
+ * object polls and the gateway submits.
  *
- * The account object polls a job at the upstream whether or not its tenant does. A job ends once: completed (charged),
- * failed (released) or overdue. A failed poll (silence, 5xx, no usable answer) says nothing about the job;
- * neither does "unknown" before the deadline. At the deadline, a job without a known end is ended by its hold's expiry:
- * the tenant pays nothing and the amount is the operator's loss. If it completes later, it is charged then, once. Pure; the caller gives the time.
+ * This file: when jobs are polled, how they end, and how many may be submitted. A job is work that is accepted now and
+ * finished later. The account object polls it at the upstream whether or not the tenant does. A job ends once:
+ * completed (charged), failed (released) or overdue. A failed poll (silence, 5xx, no usable answer) says nothing about
+ * the job, and neither does "unknown" before the deadline. At the deadline, a job without a known end is ended by its
+ * hold's expiry: the tenant pays nothing and the amount is the operator's loss. If the job completes later, it is
+ * charged then, once. The caller supplies the time.
  */
 import type { CallId } from "../ids.ts";
 import type { Estimate } from "../meters/estimate.ts";
@@ -14,9 +17,9 @@ import type { Refusal } from "../refusal.ts";
 import type { JobNews } from "./job-document.ts";
 import type { VideoUnit } from "./rates.ts";
 
-/** Submissions of one account in a trailing window (contract, "Limits": video submissions). */
+/** Submissions per account in a trailing window (contract, "Limits": video submissions). */
 export const SUBMISSIONS = { allowed: 10, spanMs: 60_000 } as const;
-/** The upstream is asked about one job at most once in this time, ms. */
+/** The upstream is asked about one job at most once in this interval, ms. */
 export const POLL_SHARED_MS = 2_000;
 /** A poll without an answer after this has failed, ms. */
 export const POLL_TIMEOUT_MS = 10_000;
@@ -24,15 +27,15 @@ export const POLL_TIMEOUT_MS = 10_000;
 export const VIEW_PATIENCE_MS = 4_000;
 /** A job's hold outlives its deadline by this much, so that the job's own end comes first, ms. */
 export const DEADLINE_SLACK_MS = 600_000;
-/** How long after its submission a tenant can ask for a job, ms. */
+/** How long after submission a tenant can ask for a job, ms. */
 export const JOB_KEPT_MS = 7 * 24 * 3_600_000;
 
 const SOONEST_POLL_MS = 5_000;
 const LATEST_POLL_MS = 30_000;
-/** The pause is this part of the job's age: longer jobs are polled less often. */
+/** The pause between polls is this fraction of the job's age, so longer jobs are polled less often. */
 const PAUSE_PER_AGE = 1 / 12;
 
-/** When a job that is polled now is polled next. */
+/** The time of the next poll if the job is polled now. */
 export function nextPollMs(submittedAtMs: number, nowMs: number): number {
   const age = Math.max(0, nowMs - submittedAtMs);
   return nowMs + Math.min(LATEST_POLL_MS, Math.max(SOONEST_POLL_MS, Math.round(age * PAUSE_PER_AGE)));
@@ -40,9 +43,9 @@ export function nextPollMs(submittedAtMs: number, nowMs: number): number {
 
 /** A job as its submission was acknowledged. Crosses RPC as a value. */
 export interface NewJob {
-  /** As the service named it. */
+  /** The service's id. */
   readonly id: string;
-  /** The call that submitted it: its hold pays for it. */
+  /** The call that submitted it, whose hold pays for it. */
   readonly callId: CallId;
   readonly upstream: string;
   readonly targetModel: string;
@@ -60,7 +63,7 @@ export interface Job extends NewJob {
   readonly submittedAtMs: number;
   readonly deadlineMs: number;
   readonly state: JobState;
-  /** Tokens charged for; null until it is completed. */
+  /** Tokens charged; null until completed. */
   readonly tokens: number | null;
   readonly chargedNanoUsd: number;
 }
@@ -93,7 +96,9 @@ export function stepAfter(job: Job, answer: JobAnswer, nowMs: number): JobStep {
   return { kind: "expire", reason: answer.kind === "unknown" ? "job_unknown" : "job_overdue" };
 }
 
-/** Why one more submission is too many; `countedAtMs`: when the ones that count were admitted, in any order. */
+/**
+ * Refuses one more submission if there are too many. `countedAtMs`: when the counted ones were admitted, in any order.
+ */
 export function submissionRefusal(countedAtMs: readonly number[], nowMs: number): Refusal | undefined {
   const recent = countedAtMs.filter((atMs) => atMs > nowMs - SUBMISSIONS.spanMs).sort((a, b) => a - b);
   const blocking = recent.at(-SUBMISSIONS.allowed);

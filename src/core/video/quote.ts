@@ -10,10 +10,10 @@ import { costOf, type UnitPrices } from "../pricing/prices.ts";
 import { isCount } from "../pricing/usage.ts";
 import { tierOf, type VideoUnit } from "./rates.ts";
 
-/** No video takes more: 15 s of 4k with as much reference come to some millions. A figure above it is absurd. */
+/** No video uses more: 15 s of 4k with as much reference needs some millions. A larger figure is absurd. */
 export const MOST_VIDEO_TOKENS = 100_000_000;
 
-/** Undefined if the figures are not plausible: then nothing is held, and nothing is submitted. */
+/** Undefined if the figures are not plausible; then nothing is held or submitted. */
 export function readQuote(answer: unknown): Estimate | undefined {
   const quote = asObject(answer);
   const { estimated_tokens_min: minTokens, estimated_tokens_max: maxTokens } = quote ?? {};
@@ -22,7 +22,7 @@ export function readQuote(answer: unknown): Estimate | undefined {
   return { minTokens, maxTokens };
 }
 
-/** Reads a quote in place of a usage: `estimate` is there once the answer was taken. */
+/** Reads a quote instead of a usage. `estimate()` is defined once the answer was accepted. */
 export function quoteReader(): JsonReader & { estimate(): Estimate | undefined } {
   let estimate: Estimate | undefined;
   return {
@@ -39,7 +39,7 @@ export function quoteReader(): JsonReader & { estimate(): Estimate | undefined }
 const NOTE =
   "An estimate. The charge follows the usage that the finished job reports, and never exceeds the upper end.";
 
-/** The tenant's quote; undefined where the rate has no price. */
+/** The tenant's quote; undefined if the rate has no price. */
 export function showQuote(estimate: Estimate, unit: VideoUnit, prices: UnitPrices, free: boolean): unknown {
   const priceNanoUsd = free ? 0 : prices[unit];
   if (priceNanoUsd === undefined) return undefined;

@@ -1,12 +1,12 @@
 /**
- * The six rates of a video model (contract, "Video pricing"): by resolution band, and whether a reference video was given.
+ * The six rates of a video model (contract, "Video pricing"): by resolution band, with or without a reference video.
  * Each is a unit of the price book, priced per million tokens.
  */
 import { toUsd } from "../pricing/money.ts";
 import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import { hasReferenceVideo, type Resolution, resolutionOf, type VideoRequest } from "./request.ts";
 
-/** Resolutions that share a rate. */
+/** Bands of resolutions that share a rate. */
 const BANDS = ["720p", "1080p", "4k"] as const;
 type Band = (typeof BANDS)[number];
 export type VideoUnit = `video_tokens_${Band}` | `video_tokens_${Band}_reference`;
@@ -16,14 +16,14 @@ const BAND_OF: Readonly<Record<Resolution, Band>> = { "480p": "720p", "720p": "7
 const videoUnit = (band: Band, reference: boolean): VideoUnit =>
   reference ? `video_tokens_${band}_reference` : `video_tokens_${band}`;
 
-/** The rate that a request is charged by. */
+/** The rate that applies to a request. */
 export const unitOf = (body: VideoRequest): VideoUnit =>
   videoUnit(BAND_OF[resolutionOf(body)], hasReferenceVideo(body));
 
-/** How the contract's `pricing_tier` names a rate: `720p`, `720p_reference`. */
+/** The contract's `pricing_tier` for a rate: `720p`, `720p_reference`. */
 export const tierOf = (unit: VideoUnit): string => unit.slice("video_tokens_".length);
 
-/** The answer to the pricing call: each rate that has a price, in the tenant's prices. */
+/** The answer to the pricing call: all rates that have a price, in the tenant's prices. */
 export function priceList(model: string, row: ModelRow, prices: UnitPrices): unknown {
   const rates = BANDS.flatMap((band) =>
     [false, true].flatMap((reference) => {

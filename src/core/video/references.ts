@@ -1,6 +1,7 @@
 /**
- * Reference media of a video request: which forms, roles and counts go together (contract, POST /v1/video/generations:
- * modes, image roles, rules 1 to 6; "Limits": reference counts). A refusal names its rule by number.
+ * Reference media of a video request: which forms, roles and counts may be combined (contract, POST
+ * /v1/video/generations: modes, image roles, rules 1 to 6; "Limits": reference counts). A refusal gives the rule's
+ * number.
  */
 import * as z from "zod";
 import { list } from "../endpoints/list.ts";
@@ -32,7 +33,7 @@ export const REFERENCE_FIELDS = {
 const Given = z.object(REFERENCE_FIELDS);
 export type ReferenceFields = z.output<typeof Given>;
 
-/** What a request refers to, whichever form it used. */
+/** The media that a request refers to, in either form. */
 export interface References {
   /** An image without a role is a `reference_image`, never a first frame. */
   readonly roles: readonly ImageRole[];
@@ -61,7 +62,7 @@ const FORMS = [
   ["reference_images", "reference_image_urls"],
 ] as const;
 
-/** The first rule that a request breaks; undefined: none. */
+/** The first rule that the request breaks; undefined if none. */
 export function brokenRule(body: ReferenceFields): BrokenRule | undefined {
   const given = (field: keyof ReferenceFields) => body[field] !== undefined && body[field] !== null;
   const doubled = FORMS.find(([one, other]) => given(one) && given(other));

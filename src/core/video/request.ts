@@ -1,7 +1,7 @@
 /**
  * The body of a video submission and of a quote (contract, POST /v1/video/generations): fields, defaults, the clamp of
- * `duration`, what goes together. Limits that the contract calls approximate are not refused here, and media are only
- * judged by their URLs: what they hold is the service's to check at submission.
+ * `duration`, valid combinations. Limits that the contract calls approximate are not enforced here. Media are checked
+ * only by URL; the service checks their content at submission.
  */
 import * as z from "zod";
 import { brokenRule, REFERENCE_FIELDS, referencesOf } from "./references.ts";
@@ -11,7 +11,7 @@ export type Resolution = (typeof RESOLUTIONS)[number];
 const DEFAULT_RESOLUTION: Resolution = "720p";
 const ASPECT_RATIOS = ["16:9", "4:3", "1:1", "3:4", "9:16", "21:9", "adaptive"] as const;
 
-/** Seconds. Outside the two the duration is clamped, never refused. */
+/** Seconds. A duration outside these bounds is clamped, never refused. */
 const SHORTEST_S = 4;
 const LONGEST_S = 15;
 const DEFAULT_S = 5;
@@ -25,7 +25,7 @@ export const VideoRequest = z
     aspect_ratio: z.enum(ASPECT_RATIOS).nullish(),
     generate_audio: z.boolean().nullish(),
     ...REFERENCE_FIELDS,
-    // Without effect but for deriving a duration that is not given; then they are looked at.
+    // Used only to derive a missing duration, and checked only then.
     num_frames: z.unknown().optional(),
     fps: z.unknown().optional(),
   })
@@ -44,7 +44,9 @@ const isGiven = (value: unknown): boolean => value !== undefined && value !== nu
 const isPositive = (value: unknown): value is number =>
   typeof value === "number" && Number.isFinite(value) && value > 0;
 
-/** The duration that holds, in whole seconds: the caller's, or frames over frame rate where both stand, clamped. */
+/**
+ * The effective duration in whole seconds: the caller's, or frames divided by frame rate if both are given; clamped.
+ */
 function secondsOf({ duration, num_frames, fps }: VideoRequest): number {
   const derived = isPositive(num_frames) && isPositive(fps) ? Math.round(num_frames / fps) : DEFAULT_S;
   return Math.min(LONGEST_S, Math.max(SHORTEST_S, duration ?? derived));
@@ -54,12 +56,12 @@ export const resolutionOf = (body: VideoRequest): Resolution => body.resolution 
 
 export const hasReferenceVideo = (body: VideoRequest): boolean => referencesOf(body).videos > 0;
 
-/** Fields for which null says the same as leaving them out. */
+/** Fields for which null means the same as leaving them out. */
 const OPTIONAL = ["resolution", "aspect_ratio", "generate_audio", ...Object.keys(REFERENCE_FIELDS)] as const;
 
 /**
- * What is set over the caller's fields: the duration that holds, so that quote and submission cannot read it apart, and
- * nothing in place of null.
+ * Fields that override the caller's: the effective duration, so that quote and submission read the same, and undefined
+ * in place of null.
  */
 export function sentFields(body: VideoRequest): Record<string, unknown> {
   const fields: Record<string, unknown> = { duration: secondsOf(body), num_frames: undefined, fps: undefined };
