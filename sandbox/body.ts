@@ -1,9 +1,9 @@
-/** Reading request bodies: JSON against a schema, forms into fields and files. A refusal names the field. */
+/** Reads request bodies: JSON against a schema, forms into fields and files. A refusal names the field. */
 import type { z } from "zod";
 import type { Received } from "./endpoint.ts";
 import { done, invalid, type Outcome } from "./refusal.ts";
 
-/** `read`: what the endpoint makes of the body before it is checked. */
+/** `read` transforms the parsed body before it is checked, as the endpoint needs. */
 export function readJson<S extends z.ZodType>(
   received: Received,
   schema: S,
@@ -21,7 +21,7 @@ export function readJson<S extends z.ZodType>(
   return check(read(value), schema);
 }
 
-/** A form's text fields and files by name; a name given twice is refused. */
+/** A form's text fields and files by name. A repeated name is refused. */
 export interface Form {
   readonly fields: Readonly<Record<string, string>>;
   readonly files: Readonly<Record<string, File>>;

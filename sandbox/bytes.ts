@@ -1,4 +1,4 @@
-/** Putting files together: pieces of bytes, text and integers. */
+/** Builds files from pieces of bytes, text and integers. */
 
 export function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));

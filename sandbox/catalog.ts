@@ -1,8 +1,8 @@
-/** What the service sells: regions, platform models, and the instances that exist on first start. */
+/** What the service offers: regions, platform models, and the instances that exist at the first start. */
 
 export const REGIONS = ["us-east-1", "eu-west-1"] as const;
 
-/** What a model or an instance is for. An endpoint names the kinds it serves. */
+/** What a model or an instance is for. An endpoint lists the kinds it serves. */
 export const MODEL_KINDS = [
   "chat",
   "image",
@@ -41,7 +41,7 @@ export interface Pod {
   readonly healthy: boolean;
 }
 
-/** A user-deployed model, called as `<name>:<instance_id>` or, where it is custom, by its proxy path. */
+/** A user-deployed model. It is called as `<name>:<instance_id>`, or by its proxy path if it is custom. */
 export interface Instance {
   readonly instance_id: number;
   readonly name: string;
@@ -62,7 +62,7 @@ const chat = (instance_id: number, name: string, account: string, pods = everywh
   pods,
 });
 
-/** Two replicas each, but for the one whose weights lie on a file system of one region. */
+/** Two replicas each, except the one whose weights are on a file system of a single region. */
 export const FIRST_INSTANCES: readonly Instance[] = [
   chat(1042, "llama-7b", "operator"),
   chat(1043, "llama-7b", "operator"),

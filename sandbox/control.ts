@@ -1,4 +1,4 @@
-/** `/_sandbox`: what the contract does not have. Faults, the log of calls, the clock, instances and regions. */
+/** `/_sandbox`, which is not part of the contract: faults, the log of calls, the clock, instances and regions. */
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { check } from "./body.ts";

@@ -1,6 +1,6 @@
 /**
- * Delivery: frames go out one at a time, each only when the client has taken the one before. A client that leaves stops
- * the stream at once. Whatever happens, `finish` runs once with what was really sent, before the body ends.
+ * Delivery: frames are sent one at a time, each after the client has taken the one before. A client that leaves stops
+ * the stream at once. In every case `finish` runs once with what was really sent, before the body ends.
  */
 import type { Step } from "./steps.ts";
 import type { Usage } from "./usage.ts";
@@ -13,7 +13,7 @@ interface Delivered {
   readonly usage: Usage | null;
 }
 
-/** An abort overtakes bytes that are still on their way: before a cut, they are given time to arrive. */
+/** An abort overtakes bytes on their way, so before a cut they get this long to arrive, ms. */
 const FLUSH_MS = 25;
 
 type Finish = (delivered: Delivered) => Promise<void>;

@@ -1,6 +1,6 @@
 /**
- * What an endpoint is to the sandbox: it reads a call into a `Prepared`, which says what must be routed and, once a
- * region is found, answers. Nothing after `prepare` knows which endpoint it serves.
+ * An endpoint of the sandbox. It reads a call into a `Prepared`, which describes what must be routed and answers once a
+ * region is found. After `prepare` no code depends on the endpoint.
  */
 import type { Instance, ModelKind } from "./catalog.ts";
 import type { ServiceStub } from "./env.ts";
@@ -11,7 +11,7 @@ import type { Usage } from "./usage.ts";
 
 export type JsonObject = { readonly [name: string]: unknown };
 
-/** A call as it came in, its body read. */
+/** An incoming call with its body read. */
 export interface Received {
   readonly url: URL;
   readonly params: Readonly<Record<string, string>>;
@@ -31,9 +31,9 @@ export interface Site {
   /** The address at which the sandbox was called, for links to results. */
   readonly origin: string;
   readonly service: ServiceStub;
-  /** The faults that the call met, for those that an endpoint itself must play. */
+  /** The call's faults, for those that an endpoint itself must act out. */
   readonly met: MetFaults;
-  /** What the service knows of the thing that the call is about, as JSON. */
+  /** What the service has stored about the call's subject, as JSON. */
   readonly stored: string | null;
   /** The custom instance that is called by its id. */
   readonly instance: Instance | null;
@@ -45,7 +45,7 @@ export interface EventFrame {
   readonly usage: Usage;
 }
 
-/** A piece of a body delivered as it is made, and what the call has used once it is sent. */
+/** A piece of a body that is delivered as it is made, and what the call has used once it is sent. */
 export interface Chunk {
   readonly bytes: Uint8Array;
   readonly usage: Usage;
@@ -78,13 +78,13 @@ export type Answer =
   | { readonly kind: "refusal"; readonly refusal: Refusal };
 
 export interface Prepared {
-  /** The model to route by; null for calls about what is stored, and for lists. */
+  /** The model to route by; null for lists and for calls about stored things. */
   readonly model: string | null;
   readonly kinds: readonly ModelKind[];
-  /** False for what uses nothing and is not billed. */
+  /** False for calls that use nothing and are not billed. */
   readonly executes: boolean;
   readonly stored?: StoredRef;
-  /** A custom instance, called by its id. */
+  /** The custom instance that is called by its id. */
   readonly instanceId?: number;
   readonly answer: (site: Site) => Answer | Promise<Answer>;
 }

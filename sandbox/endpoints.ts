@@ -1,4 +1,4 @@
-/** The endpoints that the service has. */
+/** All endpoints of the service. */
 import { speech } from "./audio/speech.ts";
 import { transcriptions } from "./audio/transcriptions.ts";
 import { textLocalEdit, voiceClone } from "./audio/voice.ts";

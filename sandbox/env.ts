@@ -1,4 +1,4 @@
-/** What the sandbox is bound to (`wrangler.toml` beside it). */
+/** The sandbox's bindings (`wrangler.toml` beside it). */
 import type { Service } from "./service/service.ts";
 import type { SandboxSettings } from "./settings.ts";
 

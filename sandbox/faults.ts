@@ -1,9 +1,9 @@
 /**
- * Faults on demand: what the operator of the sandbox may break, and which of the matching faults a call meets.
+ * Faults that the sandbox's operator sets, and which of them a call meets.
  *
- * A fault stands at the edge of the service: there is no failover around it. Each call meets the first matching fault of
- * each kind; those it meets are counted down, the others wait for the next call. A fault that replaces the whole answer
- * (`status`, `redirect`, `echo_headers`, `json_error_200`) leaves only `slow` beside it.
+ * A fault acts at the edge of the service, so there is no failover around it. Each call meets the first matching fault
+ * of each kind. Only the faults it meets are counted down; the others wait for the next call. A fault that replaces the
+ * whole answer (`status`, `redirect`, `echo_headers`, `json_error_200`) can only be combined with `slow`.
  */
 import { z } from "zod";
 
@@ -46,10 +46,10 @@ export const FaultRequest = z.discriminatedUnion("fault", [
 ]);
 export type Fault = z.infer<typeof FaultRequest>;
 type FaultName = Fault["fault"];
-/** The faults that one call meets, one of a kind. */
+/** The faults that one call meets, at most one of each kind. */
 export type MetFaults = { readonly [N in FaultName]?: Extract<Fault, { fault: N }> };
 
-/** A fault as it is kept. */
+/** A fault as stored. */
 export interface KeptFault {
   readonly id: number;
   readonly fault: Fault;
@@ -57,7 +57,7 @@ export interface KeptFault {
   readonly left: number | null;
 }
 
-/** Where a call is, as far as faults can tell. */
+/** What faults can match on: where the call goes. */
 export interface Place {
   readonly model: string | null;
   readonly region: string;
@@ -91,7 +91,7 @@ export function metBy(place: Place, kept: readonly KeptFault[]): KeptFault[] {
 export const byName = (faults: readonly Fault[]): MetFaults =>
   Object.fromEntries(faults.map((fault) => [fault.fault, fault]));
 
-/** A 500, 502 or 504 comes after the work was done; every other replaced answer means that none was. */
+/** A 500, 502 or 504 comes after the work was done. Any other replaced answer means that no work was done. */
 export function countsAsExecuted(met: MetFaults): boolean {
   const replacing = met.status ?? met.redirect ?? met.echo_headers ?? met.json_error_200;
   if (!replacing) return true;

@@ -1,6 +1,6 @@
 /**
- * `/files`: results at temporary links. A link says what the file is made of, so nothing is stored; after its time by
- * the sandbox's clock it answers 404. As with signed links, no key is needed.
+ * `/files`: results at temporary links. A link encodes what the file is made of, so nothing is stored. When it has
+ * expired by the sandbox's clock it answers 404. As with signed links, no key is needed.
  */
 import { Hono } from "hono";
 import type { Site } from "./endpoint.ts";
@@ -11,7 +11,7 @@ import { mp4 } from "./video/mp4.ts";
 
 type FileName = "image.png" | "video.mp4";
 
-/** The address of a file that is made of these numbers, good for so long from now. */
+/** The address of a file that is made of these numbers, valid for `lifetimeMs` from now. */
 export function fileLink(
   { origin, nowMs }: Pick<Site, "origin" | "nowMs">,
   name: FileName,

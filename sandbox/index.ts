@@ -1,4 +1,7 @@
-/** The sandbox: the inference service that the contract describes, to build and test against. */
+/**
+ * The sandbox: the inference service of the contract, to build and test the gateway against. It knows nothing of the
+ * gateway. The folders are its endpoints by kind; service/ is the object that holds its state.
+ */
 import { app } from "./app.ts";
 import type { SandboxEnv } from "./env.ts";
 

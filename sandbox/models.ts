@@ -3,7 +3,7 @@ import { PLATFORM_MODELS } from "./catalog.ts";
 import type { Endpoint, Site } from "./endpoint.ts";
 import { done, refuse } from "./refusal.ts";
 
-/** When all of them are said to have been made (Unix seconds). */
+/** The creation time reported for all models (Unix seconds). */
 const CREATED = 1_767_225_600;
 
 async function modelsOf(site: Site) {

@@ -1,4 +1,4 @@
-/** Why a call is not served, and the two shapes in which the contract says so. */
+/** Why a call is not served, and the contract's two error shapes. */
 
 export interface Refusal {
   readonly status: number;

@@ -1,4 +1,4 @@
-/** The answers that a fault puts in place of the real one. */
+/** The answers that a fault sends in place of the real one. */
 import type { MetFaults } from "./faults.ts";
 import { type ErrorShape, refusalBody } from "./refusal.ts";
 
@@ -37,7 +37,7 @@ const VIDEO_CODES_BY_STATUS: Readonly<Record<number, string>> = {
   504: "generation_timeout",
 };
 
-/** The code that goes with a status where the fault names none. */
+/** The code for a status if the fault gives none. */
 function codeOf(status: number, errors: ErrorShape): string {
   if (errors === "video" && VIDEO_CODES_BY_STATUS[status]) return VIDEO_CODES_BY_STATUS[status];
   if (status === 401) return "invalid_api_key";
@@ -47,9 +47,9 @@ function codeOf(status: number, errors: ErrorShape): string {
   return status >= 500 ? "internal_error" : "invalid_request";
 }
 
-/** A careless error text: all received headers, the credential among them. */
+/** A careless error text: all received headers, the credential included. */
 function echo(request: Request, errors: ErrorShape, headers: Headers): Response {
-  const said = [...request.headers].map(([name, value]) => `${name}: ${value}`).join("; ");
-  const refusal = { status: 400, code: "invalid_request", message: `Received ${said}`, param: null };
+  const received = [...request.headers].map(([name, value]) => `${name}: ${value}`).join("; ");
+  const refusal = { status: 400, code: "invalid_request", message: `Received ${received}`, param: null };
   return Response.json(refusalBody(refusal, errors), { status: 400, headers });
 }

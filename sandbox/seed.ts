@@ -1,4 +1,4 @@
-/** Determinism: the same request gets the same answer. A seed is the hash of what was asked. */
+/** Makes answers deterministic: the same request gets the same answer. A seed is the hash of the request. */
 
 /** FNV-1a over the UTF-8 bytes, 32 bits. */
 export function hash32(text: string): number {

@@ -1,8 +1,8 @@
 /**
- * One call to the service, top to bottom: authenticate, read, route, meet faults, answer, log.
+ * One call to the service, from top to bottom: authenticate, read, route, meet faults, answer, log.
  *
- * The log's row is opened by `begin` and completed exactly once, before the last byte leaves: who has read an answer to
- * its end finds it in the log.
+ * `begin` opens the log's row, and it is completed exactly once, before the last byte leaves. So a client that has read
+ * an answer to its end finds it in the log.
  */
 import { deliver, departure } from "./deliver.ts";
 import type { Answer, Endpoint, Prepared, Received } from "./endpoint.ts";
@@ -15,13 +15,13 @@ import type { Begun } from "./service/service.ts";
 import { accountOf, frameDelayMs } from "./settings.ts";
 import { garbleWhole, halfOf, jsonBytes, stepsOf } from "./steps.ts";
 
-/** What the platform gives besides the request. */
+/** What the platform provides besides the request. */
 export interface Surroundings {
   readonly env: SandboxEnv;
   readonly waitUntil: (work: Promise<unknown>) => void;
 }
 
-/** A call that is routed and on its way. */
+/** A call that was routed and is being served. */
 interface Running {
   readonly request: Request;
   readonly errors: ErrorShape;
@@ -86,7 +86,8 @@ export async function serve(
     around,
   };
   const work = run(running, prepared.value, received);
-  // Registered before anything waits: without it a client that leaves tears the call down and its row stays open.
+  // Registered before anything waits: otherwise a client that leaves would tear down the call and its row would stay
+  // open.
   around.waitUntil(work.catch(() => undefined));
   return work;
 }
@@ -147,7 +148,7 @@ function streamed(running: Running, answer: Extract<Answer, { kind: "events" | "
   return new Response(body, { headers });
 }
 
-/** A fault stands in place of the answer. Where it counts as executed, the work is done all the same. */
+/** Sends a fault's answer in place of the real one. If the fault counts as executed, the work is still done. */
 async function replaceAnswer(running: Running, prepared: Prepared, received: Received): Promise<Response> {
   const { met, request, headers } = running;
   const executed = running.executes && countsAsExecuted(met);
@@ -170,7 +171,7 @@ async function waitOrLeave({ request }: Running, ms: number): Promise<"gone" | "
   return Promise.race([scheduler.wait(ms).then(() => "waited" as const), departure(request.signal)]);
 }
 
-/** The client left before the answer: a whole answer was made for nobody, a stream had not begun. */
+/** The client left before the answer began. A whole answer was made but not delivered; a stream had not begun. */
 async function leave(running: Running, answer: Answer): Promise<Response> {
   const usage = "usage" in answer ? answer.usage : null;
   const executed = answer.kind !== "refusal";
@@ -199,7 +200,7 @@ function refused(refusal: Refusal, serviceRequestId: string, errors: ErrorShape,
   });
 }
 
-/** Besides the contract's two: what a real service also says to its customer, and no tenant of theirs should see. */
+/** The contract's two headers, and others that a real service sends to its customer but no tenant should see. */
 function answerHeaders(account: string, begun: Begun): Record<string, string> {
   return {
     "x-service-region": begun.region,

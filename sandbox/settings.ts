@@ -9,7 +9,7 @@ export interface SandboxSettings {
 
 const DEFAULT_KEYS = '{"sandbox-key":"operator","sandbox-other-key":"other"}';
 
-/** The account whose key stands in `Authorization: Bearer`; undefined where there is none or nobody's. */
+/** The account whose key is in `Authorization: Bearer`; undefined if there is no key or it is unknown. */
 export function accountOf(env: SandboxSettings, authorization: string | null): string | undefined {
   const key = /^Bearer +(\S+)$/i.exec(authorization ?? "")?.[1];
   if (key === undefined) return undefined;

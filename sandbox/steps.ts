@@ -1,14 +1,14 @@
 /**
- * From an answer and its faults to the steps that deliver it: what to send, when to wait, where to cut. Pure.
+ * Turns an answer and its faults into the steps that deliver it: what to send, when to wait, where to cut. Pure.
  *
- * Faults are applied here and only here, so every endpoint meets them alike.
+ * Faults are applied only here, so they affect every endpoint alike.
  */
 import type { Answer, JsonObject } from "./endpoint.ts";
 import type { MetFaults } from "./faults.ts";
 import type { Usage } from "./usage.ts";
 
 export type Step =
-  /** `frame`: whether it counts as one in the log. `usage`: what the call has used once it is sent. */
+  /** `frame`: whether the log counts it as a frame. `usage`: what the call has used once it is sent. */
   | { readonly kind: "send"; readonly bytes: Uint8Array; readonly frame: boolean; readonly usage: Usage | null }
   | { readonly kind: "wait"; readonly ms: number }
   /** The connection breaks: the body is aborted, not ended. */
@@ -16,7 +16,7 @@ export type Step =
 
 const encoder = new TextEncoder();
 
-/** An object as JSON with its usage figures as the faults want them. */
+/** An object as JSON, with the usage figures that the faults ask for. */
 export function jsonBytes(body: JsonObject, met: MetFaults): Uint8Array<ArrayBuffer> {
   return garbleWhole(encoder.encode(JSON.stringify(reshape(body, met))), met);
 }
@@ -26,7 +26,7 @@ export function garbleWhole(bytes: Uint8Array<ArrayBuffer>, met: MetFaults): Uin
   return met.garble ? bytes.slice(0, Math.max(1, bytes.length >> 1)) : bytes;
 }
 
-/** A whole body that breaks off: its first half, then a cut. */
+/** A body that breaks off: its first half, then a cut. */
 export function* halfOf(bytes: Uint8Array, usage: Usage | null): Iterable<Step> {
   yield { kind: "send", bytes: bytes.subarray(0, bytes.length >> 1), frame: false, usage };
   yield { kind: "cut" };
@@ -71,7 +71,7 @@ function* encodeEvents(events: Extract<Answer, { kind: "events" }>["events"], me
   }
 }
 
-/** Cuts a frame's middle out: what is left is no JSON, and for bytes no audio. */
+/** Cuts out a frame's middle: the rest is not JSON, or not audio. */
 function garbled(bytes: Uint8Array): Uint8Array {
   const text = new TextDecoder().decode(bytes);
   if (text.startsWith("data: ")) return encoder.encode(`${text.slice(0, Math.min(20, text.length - 4))}\n\n`);
@@ -79,11 +79,11 @@ function garbled(bytes: Uint8Array): Uint8Array {
 }
 
 function errorFrame(error: unknown): Uint8Array {
-  const said = error ?? { message: "The engine failed.", type: "server_error", param: null, code: "internal_error" };
-  return encoder.encode(`data: ${JSON.stringify({ error: said })}\n\n`);
+  const failure = error ?? { message: "The engine failed.", type: "server_error", param: null, code: "internal_error" };
+  return encoder.encode(`data: ${JSON.stringify({ error: failure })}\n\n`);
 }
 
-/** `usage` (and video's `billing`) left out or replaced, at the top and inside `response`. */
+/** Omits or replaces `usage` (and video's `billing`), at the top level and inside `response`. */
 function reshape(body: JsonObject, met: MetFaults): JsonObject {
   if (!met.no_usage && !met.usage) return body;
   const shaped: Record<string, unknown> = {};

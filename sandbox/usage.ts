@@ -1,4 +1,4 @@
-/** What a call used, in the units that the service bills. Honest whatever a fault makes the answer say. */
+/** What a call used, in the units that the service bills. Always true, whatever a fault makes the answer report. */
 export interface Usage {
   readonly input_tokens?: number;
   /** A part of `input_tokens`. */

@@ -1,8 +1,8 @@
 /**
  * Audio of a given length: wav with a real tone, mp3 and Opus in Ogg with silence, each in pieces as they are made.
  *
- * The length is the file's true length: wav to the millisecond, mp3 in frames of 24 ms, Opus in packets of 20 ms, both
- * rounded up. Granule positions, packets and frames all say the same.
+ * The file really has that length: wav to the millisecond, mp3 in frames of 24 ms, Opus in packets of 20 ms, both
+ * rounded up. Granule positions, packets and frames agree.
  */
 import { ascii, bigEndian, concat, littleEndian } from "../bytes.ts";
 
@@ -15,11 +15,11 @@ export const CONTENT_TYPES: Readonly<Record<AudioFormat, string>> = {
 
 export interface AudioPiece {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** How much has been made once this piece is, in ms. */
+  /** How much audio has been made including this piece, ms. */
   readonly madeMs: number;
 }
 
-/** `streamed`: the wav's header cannot know the length yet, and says the greatest there is. */
+/** `streamed`: the wav's header is written before the length is known, so it carries the greatest possible length. */
 export function encodeAudio(format: AudioFormat, ms: number, streamed: boolean): Iterable<AudioPiece> {
   if (format === "wav") return wav(ms, streamed);
   return format === "mp3" ? mp3(ms) : opus(ms);
@@ -56,7 +56,7 @@ function wavHeader(dataBytes: number | null): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-/** A = 440 Hz, quietly. */
+/** A = 440 Hz, quiet. */
 function tone(ms: number): Uint8Array<ArrayBuffer> {
   const samples = new DataView(new ArrayBuffer(ms * SAMPLES_PER_MS * 2));
   for (let index = 0; index < ms * SAMPLES_PER_MS; index++) {
@@ -67,7 +67,7 @@ function tone(ms: number): Uint8Array<ArrayBuffer> {
 
 const MP3_FRAME_MS = 24;
 const MP3_FRAMES_A_PIECE = 10;
-/** MPEG-2 layer III, 32 kbit/s, 24 kHz, mono, no CRC; nothing in its side information: silence. */
+/** MPEG-2 layer III, 32 kbit/s, 24 kHz, mono, no CRC. Empty side information means silence. */
 const MP3_FRAME = concat([Uint8Array.of(0xff, 0xf3, 0x44, 0xc0), new Uint8Array(92)]);
 
 function* mp3(ms: number): Iterable<AudioPiece> {
@@ -81,7 +81,7 @@ function* mp3(ms: number): Iterable<AudioPiece> {
 
 const OPUS_PACKET_MS = 20;
 const OPUS_PACKETS_A_PAGE = 25;
-/** Granule positions count samples at 48 kHz whatever the input was. */
+/** Granule positions count samples at 48 kHz, whatever the input rate. */
 const GRANULES_PER_MS = 48;
 /** CELT, full band, 20 ms, mono: silence. */
 const OPUS_SILENCE = Uint8Array.of(0xf8, 0xff, 0xfe);

@@ -12,14 +12,14 @@ export function measureFlac(view: DataView): number | undefined {
     if (sync !== 0xfff8 && sync !== 0xfff9) continue;
     const frame = frameAt(view, at);
     if (!frame) continue;
-    // Streams of one block size count frames, the others samples.
+    // Streams with a fixed block size number their frames, the others their samples.
     const begins = sync === 0xfff8 ? frame.number * blockSize : frame.number;
     return ((begins + frame.samples) / rate) * 1000;
   }
   return undefined;
 }
 
-/** A frame's header, where its checksum holds. */
+/** A frame's header, if its checksum is right. */
 function frameAt(view: DataView, at: number): { number: number; samples: number } | undefined {
   try {
     const codes = view.getUint8(at + 2);
@@ -35,7 +35,7 @@ function frameAt(view: DataView, at: number): { number: number; samples: number 
     if (crc8(view, at, end) !== view.getUint8(end)) return undefined;
     return { number, samples: blockSamples(view, sizeCode, after) };
   } catch (error) {
-    // A sync code in the last bytes, with no room for a header behind it.
+    // A sync code in the last bytes, with no room for a header after it.
     if (error instanceof RangeError) return undefined;
     throw error;
   }

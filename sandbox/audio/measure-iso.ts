@@ -1,7 +1,7 @@
-/** The length of an m4a: the durations in its sample table, and in its fragments, over the track's own time scale. */
+/** The length of an m4a: the durations in its sample table and its fragments, divided by the track's time scale. */
 type Tag = (at: number, length?: number) => string;
 
-/** Boxes that hold boxes on the way to what is needed. */
+/** Boxes that contain the boxes needed. */
 const CONTAINERS = new Set(["moov", "trak", "mdia", "minf", "stbl", "moof", "traf"]);
 const HEADER_BYTES = 8;
 

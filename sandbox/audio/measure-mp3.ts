@@ -1,4 +1,4 @@
-/** The length of an mp3: the sum of its frames. An index frame (Xing, Info) is none of them. */
+/** The length of an mp3: the sum of its frames. An index frame (Xing, Info) does not count. */
 type Tag = (at: number, length?: number) => string;
 
 const KBITS_V1 = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];

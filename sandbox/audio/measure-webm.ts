@@ -1,4 +1,4 @@
-/** The length of a webm: where its last block begins, and as long again as the one before it lasted. */
+/** The length of a webm: the start of its last block plus the length of the block before it. */
 
 const SEGMENT = 0x18538067;
 const INFO = 0x1549a966;
@@ -25,7 +25,7 @@ export function measureWebm(view: DataView): number | undefined {
       if (id.value === SIMPLE_BLOCK || id.value === BLOCK) {
         starts.push(cluster + view.getInt16(body + vint(view, body, false).bytes));
       }
-      // A cluster of unknown size ends where the next begins: visiting it as a list of siblings reads the same.
+      // A cluster of unknown size ends where the next one begins, so it can be read as a list of siblings.
       if (CONTAINERS.has(id.value)) {
         if (size.unknown) {
           at = body;

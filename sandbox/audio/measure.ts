@@ -1,19 +1,19 @@
 /**
- * How long an uploaded file really is: from its frames, packets, sample tables or bytes, never from a length that a
- * header merely claims. The format is told by the first bytes, not by the file's name.
+ * How long an uploaded file really is, from its frames, packets, sample tables or bytes. A length claimed in a header
+ * is never trusted. The format is recognised by the first bytes, not by the file's name.
  */
 import { measureFlac } from "./measure-flac.ts";
 import { measureIsoMedia } from "./measure-iso.ts";
 import { measureMp3 } from "./measure-mp3.ts";
 import { measureWebm } from "./measure-webm.ts";
 
-/** Milliseconds; undefined where the file is of no supported format, or broken. */
+/** Milliseconds; undefined if the format is not supported or the file is broken. */
 export function measureMs(bytes: Uint8Array): number | undefined {
   try {
     const ms = measure(bytes);
     return ms !== undefined && Number.isFinite(ms) && ms > 0 ? Math.round(ms) : undefined;
   } catch (error) {
-    // Reading past the end of a broken file.
+    // Read past the end of a broken file.
     if (error instanceof RangeError) return undefined;
     throw error;
   }
@@ -33,7 +33,7 @@ function measure(bytes: Uint8Array): number | undefined {
 
 type Tag = (at: number, length?: number) => string;
 
-/** The bytes that are there, over the rate of the format. */
+/** The bytes that are present, divided by the format's byte rate. */
 function measureWav(view: DataView, tag: Tag): number | undefined {
   let bytesPerSecond = 0;
   for (let at = 12; at + 8 <= view.byteLength; ) {
@@ -47,7 +47,7 @@ function measureWav(view: DataView, tag: Tag): number | undefined {
   return undefined;
 }
 
-/** Opus: packets by their own lengths. Vorbis: the last granule position over the sample rate. */
+/** Opus: the sum of its packets' lengths. Vorbis: the last granule position divided by the sample rate. */
 function measureOgg(view: DataView, tag: Tag): number | undefined {
   const opus = tag(28, 8) === "OpusHead";
   const rate = opus ? 48_000 : view.getUint32(40, true);

@@ -1,4 +1,7 @@
-/** `POST /v1/audio/speech`: 0.06 s of audio for each character, over the speed, and at least a quarter of a second. */
+/**
+ * `POST /v1/audio/speech`: 0.06 s of audio for each character, divided by the speed, and at least a quarter of a
+ * second.
+ */
 import { z } from "zod";
 import { readJson } from "../body.ts";
 import { concat } from "../bytes.ts";
@@ -11,7 +14,7 @@ export const MS_PER_CHARACTER = 60;
 export const SHORTEST_MS = 250;
 const LONGEST_INPUT = 4_000;
 
-/** The voices of the default model; other models take any name. */
+/** The model whose voices are checked; other models take any name. */
 const DEFAULT_MODEL = "tts-fast";
 const VOICES = new Set([
   ...["af_bella", "af_heart", "af_nova", "af_sky"],
@@ -57,7 +60,7 @@ export const speech: Endpoint = {
   },
 };
 
-/** How long a text takes to say. */
+/** How long speaking a text takes, ms. */
 export const spokenMs = (text: string, speed: number): number =>
   Math.max(SHORTEST_MS, Math.round((charactersOf(text) * MS_PER_CHARACTER) / speed));
 

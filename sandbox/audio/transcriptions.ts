@@ -1,4 +1,4 @@
-/** `POST /v1/audio/transcriptions`: words that follow from the file's bytes, two and a half a second. */
+/** `POST /v1/audio/transcriptions`: words that depend on the file's bytes, two and a half a second. */
 import { z } from "zod";
 import { check, readForm } from "../body.ts";
 import { prose } from "../chat/words.ts";
@@ -10,7 +10,7 @@ import { measureMs } from "./measure.ts";
 const LARGEST_FILE = 25 * 1024 * 1024;
 const LONGEST_MS = 30 * 60_000;
 const SEGMENT_MS = 5_000;
-/** Ten bytes a second of speech, near enough. */
+/** About ten bytes a second of speech. */
 const TOKENS_PER_SEGMENT = 12;
 
 const TranscriptionRequest = z.looseObject({
@@ -53,7 +53,7 @@ export const transcriptions: Endpoint = {
       model: body.model,
       kinds: ["transcription"],
       executes: true,
-      answer: () => say(body.response_format ?? "json", segments, ms, body.language || "en"),
+      answer: () => formatted(body.response_format ?? "json", segments, ms, body.language || "en"),
     });
   },
 };
@@ -68,16 +68,16 @@ async function transcribe(bytes: Uint8Array<ArrayBuffer>, ms: number): Promise<S
   });
 }
 
-function say(format: Format, segments: readonly Segment[], ms: number, language: string): Answer {
+function formatted(format: Format, segments: readonly Segment[], ms: number, language: string): Answer {
   const usage: Usage = { transcribed_seconds: ms / 1000 };
   const text = segments.map((segment) => segment.text).join(" ");
   if (format === "json") return { kind: "json", body: { text }, usage };
   if (format === "verbose_json") {
-    const seconds = segments.map(({ startMs, endMs, text: said }, id) => ({
+    const seconds = segments.map(({ startMs, endMs, text: spoken }, id) => ({
       id,
       start: startMs / 1000,
       end: endMs / 1000,
-      text: said,
+      text: spoken,
     }));
     return {
       kind: "json",

@@ -1,8 +1,8 @@
 /**
  * `POST /v1/audio/voice-clone` and `POST /v1/audio/text-local-edit`: wav in a borrowed voice.
  *
- * A clone lasts as long as speech of its text. An edit lasts as long as its source, and longer or shorter by what the
- * text grew or shrank. The voice model is open to the account `operator` only: others get 403.
+ * A clone lasts as long as speech of its text. An edit lasts as long as its source, plus or minus the change in the
+ * text's length. Only the account `operator` may use the voice model; others get 403.
  */
 import { z } from "zod";
 import { check, type Form, readForm } from "../body.ts";
@@ -56,7 +56,7 @@ export const textLocalEdit: Endpoint = {
   },
 };
 
-/** The length of a clip that must be given. */
+/** The length of a required clip, ms. */
 async function clipMs({ files }: Form, name: string): Promise<Outcome<number>> {
   const file = files[name];
   if (!file) return invalid(`\`${name}\` must be a file.`, name);

@@ -62,7 +62,10 @@ function messageOf({ tokens, call }: Choice): JsonObject {
   return { role: "assistant", content: null, tool_calls: [made] };
 }
 
-/** Role frames, one frame a token turn by turn over the choices, a finish for each, and usage where it was asked for. */
+/**
+ * A role frame for each choice, then one frame a token with the choices taking turns, a finish for each choice, and
+ * usage if requested.
+ */
 function* frames(head: JsonObject, body: ChatRequest, completion: Completion): Iterable<EventFrame> {
   const wanted = body.stream_options?.include_usage === true;
   let made = 0;

@@ -1,6 +1,6 @@
 /**
- * What the model answers: a function of the request, the model and the region. Tokens first, so that JSON and stream,
- * the usage figures and the frames all come from the same pieces.
+ * The model's answer, a function of the request, the model and the region. It is made as tokens first, so that JSON,
+ * stream, usage figures and frames all come from the same pieces.
  */
 import type { JsonObject } from "../endpoint.ts";
 import { fingerprint, hash32 } from "../seed.ts";
@@ -11,7 +11,7 @@ import { sampleOf } from "./schema-sample.ts";
 import { tokenizerOf, tokensOf } from "./tokens.ts";
 import { markerOf, prose } from "./words.ts";
 
-/** What a completion is cut to where the request sets no bound. */
+/** The longest completion if the request sets no limit. */
 export const MODEL_MAX_OUTPUT_TOKENS = 8_192;
 
 /** One answer, before it becomes JSON or frames. */
@@ -52,7 +52,10 @@ function choose(body: ChatRequest, region: string, index: number): Choice {
   return { ...cut(tokensOf(stopped, tokenizer), body, "stop"), call: null };
 }
 
-/** The first function, or the one that was asked for, unless the model is to speak or has its tool's answer already. */
+/**
+ * The tool to call: the first function, or the requested one. None if the model is to write text or already has its
+ * tool's answer.
+ */
 function toolOf({ tools, tool_choice, messages }: ChatRequest) {
   if (!tools?.length || tool_choice === "none" || messages.at(-1)?.role !== "user") return undefined;
   if (typeof tool_choice === "object" && tool_choice !== null) {

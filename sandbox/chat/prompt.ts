@@ -1,8 +1,8 @@
-/** How many tokens a chat completion's prompt has: everything that the chat template writes of it. Pure. */
+/** Counts a chat completion's prompt: everything that the chat template writes. Pure. */
 import type { ChatRequest, Message } from "./request.ts";
 import { type MessageWeight, promptTokens, tokenizerOf } from "./tokens.ts";
 
-/** What the engine reads of a request. */
+/** Tokens that the engine reads of a request. */
 export const inputTokensOf = (body: ChatRequest): number =>
   promptTokens(
     body.messages.map(weigh),

@@ -1,9 +1,11 @@
-/** The body of a chat completion: the contract's fields and ranges, and the sandbox's own. Other fields are ignored. */
+/**
+ * The body of a chat completion: the contract's fields and ranges, and the sandbox's own. Other fields are ignored.
+ */
 import { z } from "zod";
 
 const HTTPS = /^https:\/\/[^\s]+$/;
 
-/** A data URL is base64 or it is refused; a short pattern keeps long ones quick. */
+/** Image URLs must be https or base64 data URLs. A short pattern keeps long ones fast. */
 function isImageUrl(url: string): boolean {
   if (HTTPS.test(url)) return true;
   const comma = url.indexOf(",");
@@ -71,7 +73,7 @@ export const ChatRequest = z
         z.looseObject({ type: z.literal("function"), function: z.looseObject({ name: z.string() }) }),
       ])
       .nullish(),
-    /** The sandbox's own: how long the answer is, what it says, how fast it comes, what the cache is said to have held. */
+    /** The sandbox's own fields: length, text and speed of the answer, and the cached tokens to report. */
     sandbox_output_tokens: z.int().min(1).max(200_000).optional(),
     sandbox_reply: z.string().optional(),
     sandbox_frame_delay_ms: z.number().min(0).max(60_000).optional(),

@@ -1,4 +1,4 @@
-/** A value that fits a JSON schema, roughly: the arguments of a tool call, and JSON mode. */
+/** A value that roughly fits a JSON schema, for the arguments of tool calls and for JSON mode. */
 
 const DEEPEST = 8;
 

@@ -1,9 +1,9 @@
 /**
- * The service's tokenizers: a token is the longest run of characters that fits four bytes of UTF-8, or two for the models
- * named `glyph-`, as for text that a vocabulary knows badly.
+ * The service's tokenizers. A token is the longest run of characters that fits four bytes of UTF-8, or two for models
+ * named `glyph-`, which stand for languages that a vocabulary covers badly.
  *
  * So a text has about bytes / 4 tokens, and cutting a completion after n tokens never splits a character. A prompt is
- * everything that the chat template writes: 3 tokens, 6 for each message, its texts and calls, and the tools; a picture
+ * everything that the chat template writes: 3 tokens, 6 for each message, its texts and calls, and the tools. A picture
  * is 256 tokens, or 512.
  */
 export interface Tokenizer {
@@ -41,11 +41,11 @@ export function tokensOf(text: string, { tokenBytes }: Tokenizer): string[] {
   return tokens;
 }
 
-/** Quick for long texts, where the pieces are not needed. */
+/** Fast for long texts when the pieces are not needed. */
 export const countTokens = (text: string, { tokenBytes }: Tokenizer): number =>
   Math.ceil(byteLength(text) / tokenBytes);
 
-/** What a message weighs: its texts, its calls, and how many pictures it holds. One that says nothing is left out. */
+/** A message as it is counted: its texts, its calls and its number of pictures. Empty messages are left out. */
 export interface MessageWeight {
   readonly texts: readonly string[];
   readonly images: number;

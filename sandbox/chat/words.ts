@@ -1,4 +1,4 @@
-/** The language model: words drawn by a seed, marked with the model and region that "thought" them. */
+/** The language model: words drawn by a seed, marked with the model and region that made them. */
 import { numbersFrom } from "../seed.ts";
 import { COMMON, type Tokenizer, tokensOf } from "./tokens.ts";
 
@@ -11,12 +11,12 @@ const WORDS = [
 /** `[llama-7b:1042@us-east-1]`: shows which target served, and whether two answers were mixed. */
 export const markerOf = (model: string, region: string): string => `[${model}@${region}]`;
 
-/** Exactly `count` tokens of prose behind the marker. */
+/** The marker, then prose, exactly `count` tokens in all. */
 export function prose(marker: string, seed: number, count: number, tokenizer: Tokenizer = COMMON): string {
   const next = numbersFrom(seed);
   const parts = [marker];
   let bytes = marker.length;
-  // Words until there is surely enough: a token has at most four bytes.
+  // Enough words for certain: a token has at most four bytes.
   while (bytes < count * 4 + 8) {
     const word = WORDS[Math.floor(next() * WORDS.length)] ?? "toll";
     parts.push(word);

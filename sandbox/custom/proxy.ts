@@ -1,8 +1,8 @@
 /**
  * `POST /inference-instances/{instance_id}/proxy/{custom_api_path}`: a custom engine behind the service.
  *
- * The engine echoes: body and content type come back as they went in. A JSON body with `"stream": true` gets events
- * instead, `sandbox_frames` of them (5), each made of the body alone; the engine's stream has no `[DONE]`.
+ * The engine echoes: it returns body and content type unchanged. A JSON body with `"stream": true` gets events instead:
+ * `sandbox_frames` of them (default 5), each with the body alone. The engine's stream has no `[DONE]`.
  */
 import { ascii } from "../bytes.ts";
 import type { Answer, Chunk, Endpoint, Received, Site } from "../endpoint.ts";

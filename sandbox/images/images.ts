@@ -9,7 +9,7 @@ import { hash32 } from "../seed.ts";
 import { png } from "./png.ts";
 
 const LINK_LIFETIME_MS = 24 * 3_600_000;
-/** The contract says about 1000: longer ones pass, absurd ones do not. */
+/** The contract says about 1000. Somewhat longer prompts pass, absurd ones do not. */
 const LONGEST_PROMPT = 4_000;
 
 const size = z.enum(["512x512", "768x768", "1024x1024", "1024x768", "768x1024"]).nullish();

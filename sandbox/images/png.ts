@@ -1,4 +1,4 @@
-/** A picture of the right size: stripes in two colours that follow from a seed, one bit a pixel. */
+/** A PNG of the requested size: stripes in two colours that depend on a seed, one bit a pixel. */
 import { ascii, bigEndian, concat } from "../bytes.ts";
 import { numbersFrom } from "../seed.ts";
 
@@ -19,7 +19,7 @@ export async function png(width: number, height: number, seed: number): Promise<
   ]);
 }
 
-/** Scan lines, each behind a zero that says it is not filtered. */
+/** Scan lines, each after a zero byte for "no filter". */
 function stripes(width: number, height: number, next: () => number): Uint8Array<ArrayBuffer> {
   const perLine = 1 + Math.ceil(width / 8);
   const lines = new Uint8Array(perLine * height);

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { type MessageWeight, promptTokens, tokenizerOf } from "../chat/tokens.ts";
 
-/** The service keeps text only: pictures and files belong to chat completions. */
+/** The service stores text only: pictures and files belong to chat completions. */
 const REFUSED_PARTS = new Set(["input_image", "input_file", "input_audio", "image_url"]);
 
 const Item = z.looseObject({ type: z.string().optional() });
@@ -36,7 +36,7 @@ function holdsMedia(item: { readonly [name: string]: unknown }): boolean {
   );
 }
 
-/** The new input alone; what came before adds what it was counted as. */
+/** Counts the new input only. Earlier turns add what they were counted as. */
 export function newInputTokens({ model, input, instructions, tools }: ResponseRequest): number {
   const items: MessageWeight[] =
     typeof input === "string"
@@ -48,7 +48,7 @@ export function newInputTokens({ model, input, instructions, tools }: ResponseRe
 
 const TEXT_FIELDS = new Set(["text", "content", "output", "arguments", "name", "input"]);
 
-/** Every text in an item, however it is nested. */
+/** Every text in an item, at any depth. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf);
   if (typeof value !== "object" || value === null) return [];
@@ -58,7 +58,10 @@ function textsOf(value: unknown): string[] {
   });
 }
 
-/** Pictures in tools' results and beside an empty content: they are read where they are not refused. */
+/**
+ * Counts pictures in tools' results and beside an empty content: the engine reads them, and the schema does not refuse
+ * them.
+ */
 function imagesIn(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
   const own = "image_url" in value && typeof value.image_url === "string" ? 1 : 0;

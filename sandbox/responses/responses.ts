@@ -1,7 +1,7 @@
 /**
  * `POST /v1/responses`, `GET /v1/responses/{id}`, `POST /v1/responses/{id}/cancel`.
  *
- * The service keeps the turns: a continued response counts all that came before as cached input. Where the client of a
+ * The service stores the turns: a continued response counts all earlier turns as cached input. If the client of a
  * stream leaves, the response ends with what was sent.
  */
 import { readJson } from "../body.ts";
@@ -15,7 +15,7 @@ import type { KeptResponse, NewResponse } from "../service/conversations.ts";
 import type { Usage } from "../usage.ts";
 import { newInputTokens, ResponseRequest } from "./request.ts";
 
-/** Streams that were told to stop, in this isolate. */
+/** Cancelled streams of this isolate. */
 const stopped = new Set<string>();
 
 export const createResponse: Endpoint = {
@@ -125,7 +125,7 @@ const finished = (response: NewResponse): KeptResponse => ({
   outputTokens: response.tokens.length,
 });
 
-/** The object of the contract. While it is being made it has neither output nor usage. */
+/** The contract's object. While it is being made it has neither output nor usage. */
 function shape(kept: KeptResponse): JsonObject {
   const { id, running, cancelled, inputTokens, outputTokens, cachedTokens } = kept;
   const text = kept.tokens.slice(0, outputTokens).join("");

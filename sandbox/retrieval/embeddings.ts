@@ -1,4 +1,4 @@
-/** `POST /v1/embeddings`: hashed character trigrams, so that texts alike are near each other. */
+/** `POST /v1/embeddings`: hashed character trigrams, so that similar texts are close to each other. */
 import { z } from "zod";
 import { toBase64 } from "../base64.ts";
 import { readJson } from "../body.ts";

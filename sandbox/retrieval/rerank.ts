@@ -1,4 +1,4 @@
-/** `POST /v1/rerank`: BM25 over the submitted documents, brought between 0 and 1. */
+/** `POST /v1/rerank`: BM25 over the submitted documents, scaled to between 0 and 1. */
 import { z } from "zod";
 import { readJson } from "../body.ts";
 import type { Endpoint } from "../endpoint.ts";
@@ -47,7 +47,7 @@ export const rerank: Endpoint = {
   },
 };
 
-/** Best first; those that score alike in the order they came in. */
+/** Best first; equal scores keep the order of the request. */
 function rank(query: string, documents: readonly string[]): { index: number; relevance_score: number }[] {
   const bags = documents.map(wordsOf);
   const average = bags.reduce((sum, words) => sum + words.length, 0) / bags.length || 1;

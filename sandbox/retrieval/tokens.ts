@@ -1,7 +1,7 @@
-/** What embeddings and rankings are counted as. Pure. */
+/** Token counts of embeddings and rankings. Pure. */
 import { countTokens, tokenizerOf } from "../chat/tokens.ts";
 
-/** What joins a query and a document, besides their own tokens. */
+/** Tokens that join a query and a document. */
 const PAIR_TOKENS = 3;
 
 export const embeddedTokens = (texts: readonly string[], model: string): number =>

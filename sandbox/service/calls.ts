@@ -1,12 +1,12 @@
 /**
- * The log of calls: one row per call that reached the service, in the order of arrival, never deleted.
+ * The log of calls: one row for each call that reached the service, in order of arrival, never deleted.
  *
- * A row is written when a call starts and completed when it ends. `executed` rows are what the service would bill for:
- * they are the executions log; the others were refused.
+ * A row is written when a call starts and completed when it ends. Rows with `executed` are what the service would bill:
+ * they are the executions log. The others were refused.
  */
 import type { Usage } from "../usage.ts";
 
-/** What is known of a call when it comes in. */
+/** What is known when a call comes in. */
 export interface Arrival {
   readonly method: string;
   /** Without the prefix that pins a region. */
@@ -23,7 +23,7 @@ export interface Arrival {
 /** What was really sent, known when a call has ended. */
 export interface Ending {
   readonly status: number;
-  /** False where the work was done and its answer not given. */
+  /** False if the work was done but its answer not delivered. */
   readonly answered: boolean;
   /** False turns the call into a refused one. */
   readonly executed: boolean;
@@ -37,7 +37,7 @@ export interface Ending {
 export interface Call {
   readonly id: number;
   readonly at_ms: number;
-  /** Null while the call runs, or where it never ended. */
+  /** Null while the call runs, or if it never ended. */
   readonly ended_ms: number | null;
   readonly method: string;
   readonly path: string;
@@ -57,12 +57,12 @@ export interface Call {
   readonly usage: Usage | null;
 }
 
-/** Which rows of the log are asked for. */
+/** A filter for rows of the log. */
 export interface Wanted {
-  /** Those that came later than this one. */
+  /** Only rows that came after this one. */
   readonly afterId: number;
   readonly onlyExecuted: boolean;
-  /** Null: of every model, and of none. */
+  /** Null: calls of every model, and calls without one. */
   readonly models: readonly string[] | null;
 }
 
@@ -113,7 +113,7 @@ export class CallLog {
     );
   }
 
-  /** What a job used, known long after the call that asked for it has ended. */
+  /** Sets what a job used, known long after the call that requested it ended. */
   setUsage(id: number, usage: Usage): void {
     this.#sql.exec("UPDATE calls SET usage = ? WHERE id = ?", JSON.stringify(usage), id);
   }

@@ -1,10 +1,10 @@
 /**
  * Responses and the conversations they belong to. A conversation is kept for 24 h after its last turn; then all its
- * responses are gone at once. A response lives in the region that made it, and belongs to one account.
+ * responses are deleted together. A response lives in the region that made it and belongs to one account.
  */
 const RETENTION_MS = 24 * 3_600_000;
 
-/** What is kept of a response from its first moment on. */
+/** What is stored when a response begins. */
 export interface NewResponse {
   readonly id: string;
   readonly account: string;
@@ -13,7 +13,7 @@ export interface NewResponse {
   readonly callId: number;
   readonly createdMs: number;
   readonly previousId: string | null;
-  /** The conversation continued; null begins one. */
+  /** The conversation that it continues; null begins one. */
   readonly conversation: string | null;
   readonly inputTokens: number;
   readonly cachedTokens: number;
@@ -26,7 +26,7 @@ export interface KeptResponse extends NewResponse {
   readonly conversation: string;
   readonly running: boolean;
   readonly cancelled: boolean;
-  /** How many of its tokens were made; fewer than all where the client left. */
+  /** How many of its tokens were made; fewer than all if the client left. */
   readonly outputTokens: number;
 }
 

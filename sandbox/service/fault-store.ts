@@ -1,4 +1,4 @@
-/** The faults that are set, kept over restarts, counted down as calls meet them. */
+/** The faults that are set: they survive restarts and are counted down as calls meet them. */
 import { byName, type Fault, type KeptFault, type MetFaults, metBy, type Place } from "../faults.ts";
 
 export class FaultStore {
@@ -36,7 +36,7 @@ export class FaultStore {
     this.#kept = [];
   }
 
-  /** The faults that a call at this place meets; each of them has one time less to go. */
+  /** The faults that a call at this place meets. Counts each of them down by one. */
   meet(place: Place): MetFaults {
     if (this.#kept.length === 0) return {};
     const met = metBy(place, this.#kept);

@@ -1,9 +1,9 @@
 /**
  * Which region serves a call: the contract's routing of platform models and of `<name>:<instance_id>`.
  *
- * An instance's deployments are taken from a cache that is refreshed every 10 s of the sandbox's clock: among the pods
- * that were healthy then, one after the other is tried, beginning where the last call left off, until one is healthy
- * now. A single-region instance has nowhere to fail over to. Platform models run in every healthy region.
+ * An instance's deployments come from a cache that is refreshed every 10 s of the sandbox's clock. Pods that were
+ * healthy then are tried in turn, starting where the last call stopped, until one is healthy now. A single-region
+ * instance has no failover. Platform models run in every healthy region.
  */
 import { FIRST_INSTANCES, type Instance, type ModelKind, PLATFORM_MODELS, type Pod, REGIONS } from "../catalog.ts";
 import { done, type Outcome, refuse } from "../refusal.ts";
@@ -11,7 +11,7 @@ import { done, type Outcome, refuse } from "../refusal.ts";
 const INSTANCE_CACHE_MS = 10_000;
 const INSTANCE_MODEL = /^(.+):(\d{1,15})$/;
 
-/** What a call wants to be routed to. */
+/** What a call is to be routed to. */
 export interface Wish {
   readonly account: string;
   readonly model: string;
@@ -80,14 +80,16 @@ export class Routing {
     return this.#take(wish, this.#everyRegion());
   }
 
-  /** The region of a call that names no model, such as a list or a poll. `home`: where what it asks for lives. */
+  /**
+   * The region of a call without a model, such as a list or a poll. `home`: the region where its stored thing lives.
+   */
   routeHome(pinned: string | null, home: string | null): Outcome<string> {
     if (pinned !== null && !this.#regions.has(pinned)) return unknownRegion(pinned);
     if (home !== null) return this.#regions.get(home) ? done(home) : noRegion(home);
     return this.#take({ model: "", pinned }, this.#everyRegion());
   }
 
-  /** A custom instance and its region, by id: the key must be of the account that owns it. */
+  /** A custom instance and its region, by id. The key must belong to the account that owns it. */
   routeCustom(account: string, id: number, pinned: string | null, nowMs: number): Outcome<[Instance, string]> {
     const instance = this.#instances.get(id);
     if (instance?.kind !== "custom") return unknownModel(String(id));
@@ -125,7 +127,7 @@ export class Routing {
     return Boolean(pod?.healthy && this.#regions.get(region));
   }
 
-  /** Round robin over the candidates, passing over those that turn out to be down. */
+  /** Round robin over the candidates, skipping those that turn out to be down. */
   #take({ model, pinned }: Pick<Wish, "model" | "pinned">, candidates: readonly string[]): Outcome<string> {
     const allowed = pinned === null ? candidates : candidates.filter((region) => region === pinned);
     const turn = this.#turns.get(model) ?? 0;

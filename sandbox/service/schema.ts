@@ -45,7 +45,7 @@ const MIGRATIONS: readonly string[] = [
    CREATE INDEX video_jobs_to_log ON video_jobs (ends_ms) WHERE logged = 0;`,
 ];
 
-/** Brings the tables up to date. How far they are stands in the object's key-value store. */
+/** Brings the tables up to date. The number of statements run is in the object's key-value store. */
 export function migrate(storage: DurableObjectStorage): void {
   const ran = storage.kv.get<number>("migrations") ?? 0;
   for (const statements of MIGRATIONS.slice(ran)) storage.sql.exec(statements);

@@ -1,8 +1,8 @@
 /**
- * The service's one object: everything that must survive a restart, and the clock that all of it runs by.
+ * The service's one object: everything that must survive a restart, and the clock for all of it.
  *
- * A call costs two requests to it: `begin` routes, meets faults and opens the log's row; `finish` completes the row. No
- * body and no stream passes through it.
+ * A call makes two requests to it: `begin` routes, applies faults and opens the log's row; `finish` completes the row.
+ * Bodies and streams do not pass through it.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { Instance, ModelKind, Pod } from "../catalog.ts";
@@ -17,13 +17,13 @@ import { migrate } from "./schema.ts";
 import type { StoredRef } from "./stored-ref.ts";
 import { type VideoJob, VideoJobs } from "./video-jobs.ts";
 
-/** A call that passed validation and wants to be served. */
+/** A call that passed validation and is to be served. */
 export interface BeginRequest {
   readonly arrival: Arrival;
   readonly account: string;
   readonly kinds: readonly ModelKind[];
   readonly pinned: string | null;
-  /** False for reads, which leave a row but use nothing. */
+  /** False for reads, which are logged but use nothing. */
   readonly executes: boolean;
   readonly stored: StoredRef | null;
   /** The custom instance that is called by its id. */
@@ -38,7 +38,7 @@ export interface Begun {
   readonly nowMs: number;
   /** `MetFaults` as JSON. */
   readonly faults: string;
-  /** What the call is about, as JSON, where it names something kept. */
+  /** The stored thing that the call is about, as JSON. */
   readonly stored: string | null;
   /** The custom instance that is called by its id. */
   readonly instance: Instance | null;
@@ -70,7 +70,7 @@ export class Service extends DurableObject<SandboxSettings> {
     this.#offsetMs = ctx.storage.kv.get<number>("clock_offset_ms") ?? 0;
   }
 
-  /** Routes a call, lets it meet its faults and opens its row in the log. */
+  /** Routes a call, applies its faults and opens its row in the log. */
   begin(request: BeginRequest): BeginAnswer {
     const nowMs = this.now();
     const found = this.#find(request, nowMs);
@@ -88,7 +88,7 @@ export class Service extends DurableObject<SandboxSettings> {
     };
   }
 
-  /** Leaves a row for a call that is not served. */
+  /** Logs a call that is not served. */
   refused(arrival: Arrival, refusal: Refusal): NotBegun {
     const nowMs = this.now();
     const serviceRequestId = newRequestId();
@@ -124,7 +124,7 @@ export class Service extends DurableObject<SandboxSettings> {
     return this.#calls.list(wanted);
   }
 
-  /** `fault` and the answers: JSON, since a fault may carry any value. */
+  /** `fault` and the answers are JSON, since a fault may carry any value. */
   addFault(fault: string): string {
     return JSON.stringify(this.#faults.add(JSON.parse(fault) as Fault));
   }
@@ -153,22 +153,22 @@ export class Service extends DurableObject<SandboxSettings> {
     this.#routing.putRegion(region, healthy);
   }
 
-  /** Keeps a response from its first moment on; its conversation lives on from now. */
+  /** Stores a response as soon as it begins, and extends the life of its conversation. */
   saveResponse(response: NewResponse): void {
     this.#conversations.save(response, this.now());
   }
 
-  /** True where the response was still being made. */
+  /** True if the response was still being made. */
   cancelResponse(id: string): boolean {
     return this.#conversations.cancel(id);
   }
 
-  /** Null, or how long to wait until the account may submit again (ms). */
+  /** Null, or how long the account must wait before it may submit again (ms). */
   addJob(job: VideoJob): number | null {
     return this.#videoJobs.add(job, videoSubmissions(this.env));
   }
 
-  /** What is called, and the region that serves it. */
+  /** The target of a call and the region that serves it. */
   #find(request: BeginRequest, nowMs: number): Outcome<Found> {
     const { account, kinds, pinned, arrival, stored, instanceId } = request;
     if (instanceId !== null) {
@@ -193,7 +193,7 @@ export class Service extends DurableObject<SandboxSettings> {
   }
 }
 
-/** What the pinning of a stored thing needs to know of it. */
+/** What region pinning needs to know of a stored thing. */
 type Kept = KeptResponse | VideoJob;
 
 interface Found {

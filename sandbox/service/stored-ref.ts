@@ -1,4 +1,4 @@
-/** A thing the service keeps, that a call is about. */
+/** A stored thing that a call is about. */
 export interface StoredRef {
   readonly kind: "response" | "video_job";
   readonly id: string;

@@ -1,6 +1,6 @@
 /**
- * Video jobs: made with their end already known, shown as far as the clock has come. At most so many submissions a
- * minute for each account.
+ * Video jobs. A job's end is decided when it is made, and shown when the clock gets there. Each account has a limit of
+ * submissions a minute.
  */
 import type { Usage } from "../usage.ts";
 
@@ -18,9 +18,9 @@ export interface VideoJob {
   readonly startsMs: number;
   /** Until then it is processing. */
   readonly endsMs: number;
-  /** What it turns out to have used; nothing where it fails. */
+  /** What it will have used; nothing if it fails. */
   readonly usage: Usage;
-  /** The job's object once it has ended, as JSON, without what depends on the poll. */
+  /** The job's object after its end, as JSON, without what depends on the poll. */
   readonly outcome: string;
 }
 
@@ -31,7 +31,7 @@ export class VideoJobs {
     this.#sql = sql;
   }
 
-  /** Milliseconds to wait, where the account has submitted too often. */
+  /** Milliseconds to wait if the account has submitted too often. */
   add(job: VideoJob, mostPerWindow: number): number | null {
     const recent = this.#sql
       .exec<{ created_ms: number }>(
@@ -62,7 +62,7 @@ export class VideoJobs {
     return row ? (JSON.parse(row.record) as VideoJob) : null;
   }
 
-  /** Jobs that have ended since this was last asked. */
+  /** Jobs that have ended since the last call of this method. */
   takeEnded(nowMs: number): VideoJob[] {
     return this.#sql
       .exec<{ record: string }>(

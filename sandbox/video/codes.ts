@@ -1,4 +1,4 @@
-/** The contract's stable codes of video: the status at submission, and whether the same request may be tried again. */
+/** The contract's stable codes of video: the status at submission, and whether the same request may be retried. */
 import { invalid, type Outcome, refuse } from "../refusal.ts";
 
 export const VIDEO_CODES = {
@@ -29,8 +29,8 @@ const ON_SUBMIT = /\[fail:([a-z_.]+)\]/;
 const ON_JOB = /\[fail-job:([a-z_.]+)\]/;
 
 /**
- * The code that a prompt asks for: `[fail:CODE]` where that code comes up by the contract (what concerns the output on
- * the finished job, all else at submission), `[fail-job:CODE]` always on the job. Null: none.
+ * The failure that a prompt asks for. `[fail:CODE]` fails where the contract has that code (codes about the output on
+ * the finished job, others at submission); `[fail-job:CODE]` always fails the job. Null: none.
  */
 export function failureAsked(prompt: string): Outcome<{ at: "submit" | "job"; code: VideoCode } | null> {
   const [submit, job] = [ON_SUBMIT.exec(prompt)?.[1], ON_JOB.exec(prompt)?.[1]];

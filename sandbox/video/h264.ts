@@ -1,6 +1,6 @@
 /**
- * A grey film in H.264, made by hand: one picture without residual, then pictures that skip every block. So a frame of
- * any size costs a byte a block, and each frame after it a few bytes (ITU-T H.264, baseline profile, CAVLC).
+ * A grey film in H.264, written by hand: one picture without residual, then pictures that skip every block. A frame
+ * costs one byte a block, and each frame after it a few bytes (ITU-T H.264, baseline profile, CAVLC).
  */
 
 /** Bits, the most significant first. */
@@ -21,7 +21,7 @@ class Bits {
     return this;
   }
 
-  /** Closes with a one and zeros up to a whole byte. */
+  /** Closes with a one bit, then zeros to fill the byte. */
   bytes(): Uint8Array {
     this.#bits.push(1);
     while (this.#bits.length % 8 !== 0) this.#bits.push(0);
@@ -34,12 +34,15 @@ class Bits {
 const BLOCK = 16;
 const LEVEL = 52;
 const FRAME_NUMBERS = 16;
-/** A block predicted from its neighbours' mean, nothing added: mb_type 3, chroma mode 0, no change of quantiser, no coefficients. */
+/**
+ * A block predicted from its neighbours' mean, nothing added: mb_type 3, chroma mode 0, no change of quantiser, no
+ * coefficients.
+ */
 const GREY_BLOCK = 0b00100111;
 
 const blocksOf = (pixels: number): number => Math.ceil(pixels / BLOCK);
 
-/** Sequence parameters: size in blocks, cropped to the pixels wanted (both even). */
+/** Sequence parameters: size in blocks, cropped to the wanted pixels (both even). */
 export function sequenceParameters(width: number, height: number): Uint8Array {
   const [across, down] = [blocksOf(width), blocksOf(height)];
   const bits = new Bits().fixed(66, 8).fixed(0xc0, 8).fixed(LEVEL, 8).golomb(0, 0, 2, 1).fixed(0, 1);
@@ -71,7 +74,7 @@ export function samePicture(width: number, height: number, index: number): Uint8
   return unit(0x41, bits.golomb(blocksOf(width) * blocksOf(height)).bytes());
 }
 
-/** A unit with its header; a 3 keeps two zeros from looking like a start code. */
+/** A unit with its header. A 3 after two zeros prevents false start codes. */
 function unit(header: number, payload: Uint8Array): Uint8Array {
   const bytes = [header];
   let zeros = 0;

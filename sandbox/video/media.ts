@@ -1,7 +1,7 @@
 /**
- * Reference media, judged at submission. Nothing is fetched: a URL's query says what would be found there, such as
+ * Checks of reference media at submission. Nothing is fetched: a URL's query describes the media, such as
  * `?kind=png&width=1024&height=768&bytes=90000`, `&duration=5&fps=30&vcodec=h264&acodec=aac`, `&unreachable=1` or
- * `&filtered=1`. What it does not say is within the limits.
+ * `&filtered=1`. Everything left out is within the limits.
  */
 import { done, type Outcome } from "../refusal.ts";
 import { refuseVideo, type VideoCode } from "./codes.ts";
@@ -26,7 +26,7 @@ const LARGEST: Readonly<Record<Kind, number>> = { image: 30 * MB, video: 200 * M
 const VIDEO_CODECS = ["h264", "h265"];
 const AUDIO_CODECS = ["aac", "mp3"];
 
-/** What all references are once they have been looked at. */
+/** What the checks found about all references together. */
 export interface Looked {
   /** Of the first image, or else the first video. */
   readonly firstSize: Size | null;
@@ -82,17 +82,17 @@ function found(text: string, kind: Kind): Found {
 }
 
 function faultOf(one: Found): { code: VideoCode; message: string } | undefined {
-  const say = (code: VideoCode, message: string) => ({ code, message });
+  const problem = (code: VideoCode, message: string) => ({ code, message });
   const { url, kind, format, seconds, bytes } = one;
-  if (url.searchParams.has("unreachable")) return say("reference_media_unreachable", "could not be fetched.");
-  if (!FORMATS[kind].includes(format)) return say("reference_media_unreachable", `is no readable ${kind}.`);
-  if (url.searchParams.has("filtered")) return say(`content_filtered.input_${kind}`, "was rejected.");
-  if (bytes > LARGEST[kind]) return say("invalid_request", `must be at most ${LARGEST[kind] / MB} MB.`);
+  if (url.searchParams.has("unreachable")) return problem("reference_media_unreachable", "could not be fetched.");
+  if (!FORMATS[kind].includes(format)) return problem("reference_media_unreachable", `is no readable ${kind}.`);
+  if (url.searchParams.has("filtered")) return problem(`content_filtered.input_${kind}`, "was rejected.");
+  if (bytes > LARGEST[kind]) return problem("invalid_request", `must be at most ${LARGEST[kind] / MB} MB.`);
   if (kind !== "image" && outside(seconds, CLIP_S)) {
-    return say("reference_media_too_long", "must last 2 to 15 seconds.");
+    return problem("reference_media_too_long", "must last 2 to 15 seconds.");
   }
   const shape = kind === "audio" ? undefined : shapeFault(one);
-  return shape === undefined ? undefined : say("invalid_request", shape);
+  return shape === undefined ? undefined : problem("invalid_request", shape);
 }
 
 function shapeFault({ url, kind, width, height }: Found): string | undefined {

@@ -1,4 +1,7 @@
-/** A small playable mp4 of the right size and length: a silent grey film, 24 frames a second, indexed before its data. */
+/**
+ * A small playable mp4 of the right size and length: a silent grey film, 24 frames a second, with the index before the
+ * data.
+ */
 import { ascii, bigEndian, concat } from "../bytes.ts";
 import { firstPicture, pictureParameters, samePicture, sequenceParameters } from "./h264.ts";
 
@@ -11,7 +14,7 @@ export function mp4(width: number, height: number, seconds: number): Uint8Array<
   const pictures = Array.from({ length: seconds * FPS }, (_, index) =>
     index === 0 ? firstPicture(width, height) : samePicture(width, height, index),
   );
-  // Each picture behind its length, as avcC announces.
+  // Each picture after its length, as avcC requires.
   const samples = pictures.map((picture) => concat([bigEndian(4, picture.length), picture]));
   const type = box("ftyp", ascii("isom"), bigEndian(4, 0x200), ascii("isomavc1"));
   const film = (offset: number) => movie(width, height, samples, offset);

@@ -1,5 +1,6 @@
 /**
- * What a video costs: tokens by pixels and seconds, at one of six rates. A quote's range always holds the real usage.
+ * What a video costs: tokens by pixels and seconds, at one of six rates. A quote's range always contains the real
+ * usage.
  */
 import type { JsonObject } from "../endpoint.ts";
 import type { Usage } from "../usage.ts";
@@ -29,7 +30,7 @@ export interface Order extends Size {
   readonly referenceSeconds: number;
 }
 
-/** Reference video is read as well, and counts like what is made. */
+/** Reference video is read too, and counts like the output. */
 const nominalTokens = ({ width, height, seconds, referenceSeconds }: Order): number =>
   (width * height * OUTPUT_FPS * (seconds + referenceSeconds)) / PIXELS_PER_TOKEN;
 

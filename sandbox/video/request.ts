@@ -1,6 +1,6 @@
 /**
- * The body of a video submission or quote: fields, defaults, clamps, and the contract's six rules on what goes together.
- * A refusal says which rule it was.
+ * The body of a video submission or quote: fields, defaults, clamps, and the contract's six rules on combinations. A
+ * refusal names the rule.
  */
 import { z } from "zod";
 import { done, invalid, type Outcome } from "../refusal.ts";
@@ -40,14 +40,14 @@ export const VideoRequest = z.looseObject({
 });
 export type VideoRequest = z.output<typeof VideoRequest>;
 
-/** What the request refers to, whichever form it used. */
+/** The request's references, in whichever form they were given. */
 export interface References {
   readonly images: readonly { readonly url: string; readonly role: Role }[];
   readonly videos: readonly string[];
   readonly audios: readonly string[];
 }
 
-/** Seconds: clamped, not refused; taken from frames only where there is no duration. */
+/** Seconds: clamped, not refused. Computed from frames only if there is no duration. */
 export function secondsOf({ duration, num_frames, fps }: VideoRequest): number {
   const derived = num_frames !== undefined && fps !== undefined ? Math.round(num_frames / fps) : DEFAULT_S;
   return Math.min(LONGEST_S, Math.max(SHORTEST_S, duration ?? derived));

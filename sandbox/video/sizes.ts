@@ -23,7 +23,7 @@ export function sizeOf(resolution: Resolution, ratio: Ratio): Size {
   return { width, height };
 }
 
-/** The ratio next to a picture's own. */
+/** The ratio closest to a picture's own. */
 export function nearestRatio({ width, height }: Size): Ratio {
   const distance = (ratio: Ratio) => {
     const [w = 1, h = 1] = ratio.split(":").map(Number);

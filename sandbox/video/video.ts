@@ -1,8 +1,8 @@
 /**
  * `POST /v1/video/generations`, `GET /v1/video/jobs/{id}`, `POST /v1/video/quote` and the model's price list.
  *
- * All that can be refused is refused at submission. A job's end is settled when it is accepted and comes out by the
- * sandbox's clock: a fifth of its time queued, the rest processing, 10 s in all unless the request says otherwise.
+ * Everything that can be refused is refused at submission. A job's end is decided when it is accepted and appears by
+ * the sandbox's clock: a fifth of its time queued, the rest processing, 10 s in all unless the request sets it.
  */
 import { readJson } from "../body.ts";
 import type { Answer, Endpoint, JsonObject, Received, Site } from "../endpoint.ts";
@@ -98,7 +98,7 @@ function accept(received: Received): Outcome<Accepted> {
   if (!looked.ok) return looked;
   const asked = failureAsked(body.prompt);
   if (!asked.ok) return asked;
-  if (asked.value?.at === "submit") return refuseVideo(asked.value.code, said(asked.value.code, body.prompt));
+  if (asked.value?.at === "submit") return refuseVideo(asked.value.code, errorText(asked.value.code, body.prompt));
   const ratio = body.aspect_ratio === "adaptive" ? pickRatio(body.prompt, looked.value.firstSize) : body.aspect_ratio;
   const order: Order = {
     ...sizeOf(body.resolution, ratio),
@@ -149,18 +149,18 @@ function completed(body: VideoRequest, order: Order, ratio: Ratio, tokens: numbe
 
 const failed = (code: VideoCode, id: string): JsonObject => ({
   status: "failed",
-  error: said(code, id),
+  error: errorText(code, id),
   code,
   retryable: VIDEO_CODES[code].retryable,
 });
 
-/** A text for people. Its wording changes, so that nobody matches on it. */
-function said(code: VideoCode, seed: string): string {
+/** An error text for people. Its wording varies, so that no client matches on it. */
+function errorText(code: VideoCode, seed: string): string {
   const words = ["The request could not be served", "Generation did not succeed", "This video cannot be made"];
   return `${words[hash32(seed) % words.length]}: ${code.replaceAll(/[._]/g, " ")}.`;
 }
 
-/** The job as far as the clock has come; a finished one with a fresh link. */
+/** The job as of the clock's time. A finished one gets a new link. */
 function show(site: Site): JsonObject {
   const job = JSON.parse(site.stored ?? "null") as VideoJob;
   const { id, model, createdMs } = job;
