@@ -1,7 +1,8 @@
 /**
- * `npm test`: types, lint, unused exports and the bundle's size side by side, then the tests inside the process and inside workerd, then those against the
- * real processes, which want the machine for themselves. Ends with `N passed, N failed`; a failed check of types or lint
- * counts as one failed. Arguments go to vitest: `npm test -- chat` runs the files whose path has `chat` in it.
+ * `npm test`: types, lint, unused exports and the bundle side by side, then the tests inside the process and inside
+ * workerd, then those against the real processes, which want the machine for themselves. Ends with `N passed, N failed`;
+ * a check that fails counts as one failed. Arguments go to vitest: `npm test -- chat` runs the files whose path has
+ * `chat` in it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -24,7 +25,8 @@ const filters = process.argv.slice(2);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop(signal));
 process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
 
-const checks = filters.length > 0 ? [] : await Promise.all((["typecheck", "lint", "unused", "bundle"] as const).map(check));
+const checks =
+  filters.length > 0 ? [] : await Promise.all((["typecheck", "lint", "unused", "bundle"] as const).map(check));
 const counts = [
   ...checks,
   await vitest("tests", ["core", "worker", "sandbox"]),

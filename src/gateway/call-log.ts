@@ -1,7 +1,8 @@
 /** One line of the operator's log for each call: who, what, where, how it ended. Ids and numbers only. */
 
 import type { ServedBy } from "../core/account/hold.ts";
-import { type Refusal, toHttp } from "../core/refusal.ts";
+import { toHttp } from "../core/http-refusal.ts";
+import type { Refusal } from "../core/refusal.ts";
 import type { AdmittedCall, IdentifiedCall, ReceivedCall } from "./call.ts";
 import type { Ports } from "./ports.ts";
 

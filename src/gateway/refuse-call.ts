@@ -1,7 +1,8 @@
 /** Tells a caller why its call goes no further, before anything was held. */
 
 import type { Rates } from "../core/account/hold.ts";
-import { type Refusal, toHttp } from "../core/refusal.ts";
+import { toHttp } from "../core/http-refusal.ts";
+import type { Refusal } from "../core/refusal.ts";
 import type { IdentifiedCall, ReceivedCall } from "./call.ts";
 import { logRefused } from "./call-log.ts";
 import { refuse } from "./http/responses.ts";

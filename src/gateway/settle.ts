@@ -7,11 +7,12 @@
  * hold expires, which charges what its last renewal carried.
  */
 import type { CallOutcome, HoldEnd, LostTries, QueuedEnd, ServedBy } from "../core/account/hold.ts";
+import { toHttp } from "../core/http-refusal.ts";
 import type { AccountNumber } from "../core/ids.ts";
 import { costOf } from "../core/pricing/prices.ts";
 import type { Reading } from "../core/pricing/usage.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { toHttp } from "../core/refusal.ts";
+
 import { rowOf } from "../core/routing/routes.ts";
 import { isOverloaded } from "./ask.ts";
 import type { AdmittedCall } from "./call.ts";

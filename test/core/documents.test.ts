@@ -2,7 +2,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type Refusal, toHttp } from "../../src/core/refusal.ts";
+import { toHttp } from "../../src/core/http-refusal.ts";
+import type { Refusal } from "../../src/core/refusal.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");

@@ -1,7 +1,8 @@
 /** The table of errors in docs/tenant-api.md has every status and code that a refusal answers. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { type Refusal, toHttp } from "../../src/core/refusal.ts";
+import { toHttp } from "../../src/core/http-refusal.ts";
+import type { Refusal } from "../../src/core/refusal.ts";
 import { isVideoCode, VIDEO_CODES } from "../../src/core/video/codes.ts";
 
 /** One of each kind: a new one has to be added here, since the type asks for it. */

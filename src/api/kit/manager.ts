@@ -15,8 +15,8 @@ import {
   type NotManaged,
   type TeamAction,
 } from "../../core/account/permissions.ts";
+import { toHttp } from "../../core/http-refusal.ts";
 import type { AccountId, AccountNumber } from "../../core/ids.ts";
-import { toHttp } from "../../core/refusal.ts";
 import type { AdminContext } from "./context.ts";
 import { conflict, invalid, notFound, Problem, type ProblemStatus, tooMany } from "./problem.ts";
 import type { RefusalStatus } from "./route.ts";

@@ -9,8 +9,9 @@ import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { parseJson } from "../../core/formats/json.ts";
+import { toHttp } from "../../core/http-refusal.ts";
 import { dotted, validate } from "../../core/issue-words.ts";
-import { type Refusal, toHttp } from "../../core/refusal.ts";
+import type { Refusal } from "../../core/refusal.ts";
 import { readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
 import { invalid, Problem } from "./problem.ts";
 

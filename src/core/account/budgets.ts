@@ -26,45 +26,22 @@ export function budgetWindow(duration: BudgetDuration, nowMs: number): BudgetWin
     case "day":
       return { firstDay: day, endsAtMs: (day + 1) * DAY_MS };
     case "week": {
-      // 1970-01-01 was a Thursday: day 4 was the first Monday.
-      const firstDay = day - ((((day - 4) % 7) + 7) % 7);
+      const firstDay = day - daysSinceMonday(nowMs);
       return { firstDay, endsAtMs: (firstDay + 7) * DAY_MS };
     }
-    case "month": {
-      const { year, month } = civilOf(day);
-      const next = month === 12 ? firstOf(year + 1, 1) : firstOf(year, month + 1);
-      return { firstDay: firstOf(year, month), endsAtMs: next * DAY_MS };
-    }
+    case "month":
+      return { firstDay: dayOf(firstOfMonthMs(nowMs, 0)), endsAtMs: firstOfMonthMs(nowMs, 1) };
     case "total":
       return { firstDay: 0, endsAtMs: null };
   }
 }
 
-/**
- * Year and month (1 to 12) of a day number, in the proleptic Gregorian calendar. Years are counted from March, so that
- * the leap day comes last, in eras of 400 years (146,097 days); 719,468 days lie between 0000-03-01 and 1970-01-01.
- */
-function civilOf(day: number): { year: number; month: number } {
-  const shifted = day + 719_468;
-  const era = Math.floor(shifted / 146_097);
-  const dayOfEra = shifted - era * 146_097;
-  const yearOfEra = Math.floor(
-    (dayOfEra - Math.floor(dayOfEra / 1_460) + Math.floor(dayOfEra / 36_524) - Math.floor(dayOfEra / 146_096)) / 365,
-  );
-  const dayOfYear = dayOfEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
-  const marchMonth = Math.floor((5 * dayOfYear + 2) / 153);
-  const month = marchMonth < 10 ? marchMonth + 3 : marchMonth - 9;
-  return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month };
-}
+const daysSinceMonday = (timeMs: number): number => (new Date(timeMs).getUTCDay() + 6) % 7;
 
-/** The day number of a month's first day. */
-function firstOf(year: number, month: number): number {
-  const marchYear = month <= 2 ? year - 1 : year;
-  const era = Math.floor(marchYear / 400);
-  const yearOfEra = marchYear - era * 400;
-  const dayOfYear = Math.floor((153 * (month > 2 ? month - 3 : month + 9) + 2) / 5);
-  const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
-  return era * 146_097 + dayOfEra - 719_468;
+/** When the month of `timeMs` began, or one that comes `later` months after it. */
+function firstOfMonthMs(timeMs: number, later: number): number {
+  const date = new Date(timeMs);
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + later, 1);
 }
 
 /** One level's budget and how much of it is used. Levels without a budget are left out. */

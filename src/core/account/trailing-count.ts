@@ -45,6 +45,7 @@ export class TrailingCount {
     if (bucket?.startMs === startMs) {
       bucket.count += amount;
       if (bucket.count === 0) this.#buckets.splice(before, 1);
+      // Stryker disable next-line EqualityOperator: an amount of 0 does not come this far
     } else if (amount < 0) {
       // A correction for a bucket that has left, or was moved when the clock was set back, must not reduce other
       // buckets.
@@ -64,6 +65,7 @@ export class TrailingCount {
       this.#total -= bucket.count;
       left++;
     }
+    // Stryker disable next-line ConditionalExpression,EqualityOperator: without it none are taken out
     if (left > 0) this.#buckets.splice(0, left);
     this.#gone = nowMs - this.#shape.spanMs - this.#shape.bucketMs + 1;
     return this.#total;
@@ -71,7 +73,8 @@ export class TrailingCount {
 
   /** Takes back one of the latest counts. */
   takeBack(nowMs: number): void {
-    const last = this.used(nowMs) > 0 ? this.#buckets.at(-1) : undefined;
+    this.used(nowMs);
+    const last = this.#buckets.at(-1);
     if (last) this.add(last.startMs, -1);
   }
 
@@ -79,6 +82,7 @@ export class TrailingCount {
   #moveFuture(nowMs: number): void {
     const last = this.#buckets.at(-1);
     const startMs = Math.floor(nowMs / this.#shape.bucketMs) * this.#shape.bucketMs;
+    // Stryker disable next-line EqualityOperator: the bucket of now, moved into the bucket of now
     if (!last || last.startMs <= startMs) return;
     const future = this.#buckets.splice(this.#buckets.findIndex((bucket) => bucket.startMs >= startMs));
     this.#buckets.push({ startMs, count: future.reduce((sum, { count }) => sum + count, 0) });
@@ -86,7 +90,6 @@ export class TrailingCount {
 
   /** When `amount` more fits under `limit` if nothing else is counted; null if it never does, being above the limit. */
   fitsAtMs(amount: number, limit: number, nowMs: number): number | null {
-    if (amount > limit) return null;
     let excess = this.used(nowMs) + amount - limit;
     if (excess <= 0) return nowMs;
     for (const bucket of this.#buckets) {

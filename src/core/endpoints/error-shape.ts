@@ -1,5 +1,5 @@
 /** The error formats of the contract, one per family of endpoints. */
-import type { HttpRefusal } from "../refusal.ts";
+import type { HttpRefusal } from "../http-refusal.ts";
 
 export type ErrorShape = "openai" | "video" | "compute";
 

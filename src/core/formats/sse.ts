@@ -12,9 +12,10 @@ export class SseSplitter {
   /** Bytes of an event that has not ended yet. */
   #held: Uint8Array[] = [];
   #heldBytes = 0;
-  #lineLength = 0;
+  #lineIsBlank = true;
   #afterCr = false;
   /** A blank line ended with CR and its LF is still to come: the stream's lines end with CRLF. */
+  // Stryker disable next-line BooleanLiteral: every CR sets it, and nothing reads it before one
   #lfDue = false;
   #lastEndWasCrLf = false;
 
@@ -28,6 +29,7 @@ export class SseSplitter {
         start = at + 1;
       }
     }
+    // Stryker disable next-line ConditionalExpression,EqualityOperator: holding no bytes changes nothing
     if (start < chunk.length) this.#hold(chunk.subarray(start));
     return events;
   }
@@ -50,35 +52,25 @@ export class SseSplitter {
     if (byte === LF) {
       const crLf = this.#afterCr;
       this.#afterCr = false;
-      if (crLf) {
-        this.#lastEndWasCrLf = true;
-        const due = this.#lfDue;
-        this.#lfDue = false;
-        return due;
-      }
-      this.#lastEndWasCrLf = false;
-      return this.#endsLine();
+      this.#lastEndWasCrLf = crLf;
+      return crLf ? this.#lfDue : this.#endsLine();
     }
-    this.#lfDue = false;
     if (byte !== CR) {
       this.#afterCr = false;
-      this.#lineLength++;
+      this.#lineIsBlank = false;
       return false;
     }
     if (this.#afterCr) this.#lastEndWasCrLf = false;
     this.#afterCr = true;
     const blank = this.#endsLine();
     // In a CRLF stream the LF belongs to this event and is on its way; in a CR stream nothing else will come.
-    if (blank && this.#lastEndWasCrLf) {
-      this.#lfDue = true;
-      return false;
-    }
-    return blank;
+    this.#lfDue = blank && this.#lastEndWasCrLf;
+    return blank && !this.#lfDue;
   }
 
   #endsLine(): boolean {
-    const blank = this.#lineLength === 0;
-    this.#lineLength = 0;
+    const blank = this.#lineIsBlank;
+    this.#lineIsBlank = true;
     return blank;
   }
 

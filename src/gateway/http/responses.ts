@@ -5,8 +5,9 @@
 
 import type { Rate, Rates } from "../../core/account/hold.ts";
 import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts";
+import { toHttp } from "../../core/http-refusal.ts";
 import type { CallId } from "../../core/ids.ts";
-import { type Refusal, toHttp } from "../../core/refusal.ts";
+import type { Refusal } from "../../core/refusal.ts";
 
 /** `x-service-region` where no region of the service was asked. */
 const EDGE_REGION = "edge";

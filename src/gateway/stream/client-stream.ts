@@ -8,8 +8,8 @@
 import type { CallOutcome } from "../../core/account/hold.ts";
 import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts";
 import { dataOf, SseSplitter, withData } from "../../core/formats/sse.ts";
+import { toHttp } from "../../core/http-refusal.ts";
 import type { BytesReader, EventReader } from "../../core/meters/meter.ts";
-import { toHttp } from "../../core/refusal.ts";
 import { type Client, type ClientSide, Outlet } from "./outlet.ts";
 
 export interface Passage {

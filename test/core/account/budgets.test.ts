@@ -85,6 +85,7 @@ it("spent, held and the call itself must fit the budget; what is held counts", (
 
 it("no wait helps a call dearer than the whole budget, nor a total that is spent", () => {
   expect(budgetRefusal([budget({})], 101, 0)).toMatchObject({ retryAfterMs: null });
+  expect(budgetRefusal([budget({ spentNanoUsd: 1 })], 100, 0)).toMatchObject({ retryAfterMs: 5_000 });
   expect(budgetRefusal([budget({ duration: "total", endsAtMs: null, spentNanoUsd: 100 })], 1, 0)).toMatchObject({
     retryAfterMs: null,
   });

@@ -134,6 +134,59 @@ describe("a trailing count", () => {
     expect(count.emptyAtMs(71_000)).toBe(71_000);
   });
 
+  it("keeps where each count stands, no bucket without one, and takes none into a bucket that has left", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(10_000, 1);
+    expect(count.used(70_999)).toBe(1);
+    count.add(10_000, 2);
+    count.add(30_500, 4);
+    count.add(40_000, 0);
+    expect(count.buckets()).toEqual([
+      [10_000, 3],
+      [30_000, 4],
+    ]);
+    expect(count.used(71_000)).toBe(4);
+    count.add(10_000, 5);
+    expect(count.buckets()).toEqual([[30_000, 4]]);
+    count.add(30_000, -4);
+    expect(count.buckets()).toEqual([]);
+  });
+
+  it("takes back one of what was counted last, and nothing where all has left", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(10_000, 3);
+    count.add(20_000, 2);
+    count.takeBack(20_000);
+    expect(count.buckets()).toEqual([
+      [10_000, 3],
+      [20_000, 1],
+    ]);
+    count.takeBack(20_000);
+    count.takeBack(71_000);
+    expect(count.used(71_000)).toBe(0);
+    count.takeBack(71_000);
+    expect(count.buckets()).toEqual([]);
+  });
+
+  it("moves what the clock left in the future into the bucket of now, and nothing else", () => {
+    const count = new TrailingCount(MINUTE);
+    for (const atMs of [0, 5_000, 5_500, 30_000, 31_000]) count.add(atMs, 1);
+    expect(count.used(5_900)).toBe(5);
+    expect(count.buckets()).toEqual([
+      [0, 1],
+      [5_000, 4],
+    ]);
+  });
+
+  it("fits at once where the amount fills the limit, and is empty once all has left, asked or not", () => {
+    const count = new TrailingCount(MINUTE);
+    count.add(0, 1);
+    expect(count.fitsAtMs(1, 2, 500)).toBe(500);
+    expect(count.fitsAtMs(2, 2, 500)).toBe(61_000);
+    expect(new TrailingCount(MINUTE).fitsAtMs(2, 2, 500)).toBe(500);
+    expect(count.emptyAtMs(90_000)).toBe(90_000);
+  });
+
   it("stays whole when the clock steps back", () => {
     const count = new TrailingCount(MINUTE);
     count.add(30_000, 1);
@@ -196,4 +249,42 @@ it("the rates said are the tightest over levels, rpd where it leaves less than r
     tokens: { limit: 500, remaining: 500, resetMs: 0 },
   });
   expect(ratesOf([level({})], 0)).toEqual({});
+});
+
+it("a limit lets exactly as much through as it says, at each kind of limit", () => {
+  const full = level({
+    limits: { rpm_limit: 2, tpm_limit: 10, rpd_limit: 3, max_parallel_requests: 2 },
+    requests: counted(MINUTE, 1),
+    tokens: counted(MINUTE, 5),
+    dayRequests: counted(DAY, 2),
+    slots: 1,
+  });
+  expect(limitRefusal([full], 5, 0)).toBeUndefined();
+  expect(limitRefusal([full], 6, 0)).toMatchObject({ limit: "tpm_limit" });
+  expect(limitRefusal([{ ...full, requests: counted(MINUTE, 2) }], 5, 0)).toMatchObject({ limit: "rpm_limit" });
+  expect(limitRefusal([{ ...full, dayRequests: counted(DAY, 3) }], 5, 0)).toMatchObject({ limit: "rpd_limit" });
+  expect(limitRefusal([{ ...full, slots: 2 }], 5, 0)).toMatchObject({ limit: "max_parallel_requests" });
+});
+
+it("no wait helps where no call may run at all; a call of no tokens passes a window that is over its limit", () => {
+  expect(limitRefusal([level({ limits: { max_parallel_requests: 0 } })], 1, 0)).toMatchObject({ retryAfterMs: null });
+  const over = level({ limits: { tpm_limit: 10 }, tokens: counted(MINUTE, 11) });
+  expect(limitRefusal([over], 0, 0)).toBeUndefined();
+  expect(limitRefusal([over], 1, 1_000)).toMatchObject({ retryAfterMs: 60_000 });
+});
+
+it("requests of a day that were not counted are not judged, and no rate is said of them", () => {
+  const uncounted = level({ limits: { rpd_limit: 0 }, dayRequests: null });
+  expect(limitRefusal([uncounted], 1, 0)).toBeUndefined();
+  expect(ratesOf([uncounted], 0)).toEqual({});
+});
+
+it("the tightest rate is found wherever it stands; of equal ones the narrowest is said, with the time until it is free", () => {
+  const tight = level({ limits: { rpm_limit: 5 }, requests: counted(MINUTE, 1) });
+  const loose = level({ level: "team", limits: { rpm_limit: 50 } });
+  const equal = level({ level: "account", limits: { rpm_limit: 4 } });
+  const said = { requests: { limit: 5, remaining: 4, resetMs: 60_000 } };
+  expect(ratesOf([tight, loose, level({ level: "account" })], 1_000)).toEqual(said);
+  expect(ratesOf([loose, tight], 1_000)).toEqual(said);
+  expect(ratesOf([tight, equal], 1_000)).toEqual(said);
 });

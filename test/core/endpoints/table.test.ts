@@ -24,45 +24,60 @@ const EMPTY: Record<RawBody["kind"], RawBody> = {
   none: { kind: "none" },
 };
 
-describe.each(ENDPOINTS.map((endpoint) => [endpoint.id, endpoint] as const))("the row %s", (id, endpoint) => {
+const rows = ENDPOINTS.map((endpoint) => {
+  const { id } = endpoint;
   const fixture = FIXTURES[id];
   if (!fixture) throw new Error(`test/support/fixtures.ts has no call for ${id}`);
-  const parsed = endpoint.parse(fixture);
+  return { id, endpoint, fixture, parsed: endpoint.parse(fixture) };
+});
 
-  it("takes its fixture", () => {
+const COSTS = new Set<string>(["forwarded", "job"]);
+
+describe("every row", () => {
+  it.each(rows)("$id takes its fixture", ({ parsed }) => {
     expect(parsed).toMatchObject({ ok: true });
   });
 
-  it("stands in docs/tenant-api.md with its path", () => {
+  it.each(rows)("$id stands in docs/tenant-api.md with its path", ({ endpoint }) => {
     expect(TENANT_API).toContain(`${endpoint.method} ${endpoint.path.replace("*}", "}")}`);
   });
+});
 
-  it.skipIf(["any", "none"].includes(endpoint.body.kind))(
-    "refuses an empty body with the field that is missing",
-    () => {
+describe("every row that reads a body", () => {
+  it.each(rows.filter(({ endpoint }) => endpoint.body.kind === "json" || endpoint.body.kind === "form"))(
+    "$id refuses an empty one with the field that is missing",
+    ({ endpoint, fixture }) => {
       const empty = endpoint.parse({ ...fixture, body: EMPTY[endpoint.body.kind] });
       expect(empty).toMatchObject({ ok: false, refusal: { kind: "invalid_request", param: expect.any(String) } });
     },
   );
+});
 
-  const { kind } = endpoint.flow;
-  const costs = kind === "forwarded" || kind === "job";
-  it.runIf(costs)("has a meter whose bound costs something, and whose reading never costs more", () => {
-    if (!parsed.ok) throw new Error("the fixture was refused");
-    const measured = { sentBytes: 100, recordingMs: 1000, estimate: { minTokens: 100, maxTokens: 200 } };
-    const bound = parsed.call.bound(ROW, measured);
-    const most = dearestOf({ ...bound.fixed, output_tokens: bound.output?.cap ?? 0 }, DEAR);
-    expect(most).toBeGreaterThan(0);
-    const { usage } = parsed.call
-      .reader({ row: ROW, outputCap: bound.output?.cap, measured, earlierTokens: 0 })
-      .reading();
-    expect(dearestOf(usage, DEAR)).toBeLessThanOrEqual(most);
-  });
+describe("every row that is charged", () => {
+  it.each(rows.filter(({ endpoint }) => COSTS.has(endpoint.flow.kind)))(
+    "$id has a meter whose bound costs something, and whose reading never costs more",
+    ({ parsed }) => {
+      if (!parsed.ok) throw new Error("the fixture was refused");
+      const measured = { sentBytes: 100, recordingMs: 1000, estimate: { minTokens: 100, maxTokens: 200 } };
+      const bound = parsed.call.bound(ROW, measured);
+      const most = dearestOf({ ...bound.fixed, output_tokens: bound.output?.cap ?? 0 }, DEAR);
+      expect(most).toBeGreaterThan(0);
+      const { usage } = parsed.call
+        .reader({ row: ROW, outputCap: bound.output?.cap, measured, earlierTokens: 0 })
+        .reading();
+      expect(dearestOf(usage, DEAR)).toBeLessThanOrEqual(most);
+    },
+  );
+});
 
+describe("every row that asks an upstream for nothing", () => {
   // What is asked of an upstream for nothing goes where an id of the account's own lives.
-  it.runIf(kind === "free" || kind === "poll")("costs nothing, and names an id that must be the account's", () => {
-    expect(parsed.ok && parsed.call.owned.length).toBeGreaterThan(0);
-  });
+  it.each(rows.filter(({ endpoint }) => endpoint.flow.kind === "free" || endpoint.flow.kind === "poll"))(
+    "$id names an id that must be the account's",
+    ({ parsed }) => {
+      expect(parsed.ok && parsed.call.owned.length).toBeGreaterThan(0);
+    },
+  );
 });
 
 describe("the table", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toHttp } from "../../../src/core/refusal.ts";
+import { toHttp } from "../../../src/core/http-refusal.ts";
 import {
   type Failure,
   isRepeatable,
