@@ -11,7 +11,7 @@ const TEST_SECRETS = {
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: "core", include: ["test/{core,gateway,tidy}/**/*.test.ts"] } },
+      { test: { name: "core", include: ["test/{core,gateway,tidy}/**/*.test.ts"], testTimeout: 20_000 } },
       {
         plugins: [
           cloudflareTest(async () => ({
