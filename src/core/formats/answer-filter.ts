@@ -1,38 +1,38 @@
 /**
- * Filters a JSON answer while it passes: removes top-level members that tenants may not see, and remembers what must be
- * known of the rest: the few small members that are asked for, and the kinds of the others.
+ * Filters a JSON answer while it passes. It removes top-level members that tenants may not see, and remembers a little
+ * of the rest: the few small members that are asked for, and the type of the others.
  *
- * What passes is the upstream's bytes; where nothing is taken out, all of them. Memory: one small member at a time.
+ * The bytes that pass are the upstream's own; if nothing is removed, all of them. Memory: one small member at a time.
  */
 import { JsonScan, OPEN_ARRAY, OPEN_OBJECT, type TopLevel } from "./json-scan.ts";
 
-/** Whether a member passes, or what of it does: `rewrite` gives its value's bytes as they pass, null to drop the member. */
+/** What to do with a member. `rewrite` returns the bytes to send for its value, or null to drop the member. */
 export type MemberRule = "pass" | "drop" | Rewrite;
 export interface Rewrite {
   /** A longer value is removed. */
   readonly maxBytes: number;
   rewrite(raw: Uint8Array): Uint8Array | null;
 }
-/** The rule for each name; null stands for names too long to be known. */
+/** The rule for a member's name; null is a name too long to be known. */
 export type MemberRules = (name: string | null) => MemberRule;
 
-/** What is known of an answer that was not held. */
+/** What is known about an answer that was not held. */
 export interface Skimmed {
   /**
-   * Its outermost members that have ended: those with a rule to rewrite as they were, of the others what kind they are (an
-   * array with as many places as it has elements, but for very long ones; an empty object or text).
+   * Its completed top-level members. Members with a rewrite rule have their original value; others only show their
+   * type: an array of the same length (up to `MOST_PLACES`), an empty object, or an empty string.
    */
   readonly members: Readonly<Record<string, unknown>>;
-  /** Bytes of the texts inside a member, so far. */
+  /** Bytes of the strings inside a member, so far. */
   textBytes(member: string): number;
 }
 
-/** Between two members stand a comma, spaces and a name. */
+/** The most bytes between two members: a comma, spaces and a name. */
 const LONGEST_GAP = 64 * 1024;
-/** Longer arrays are told as this long. */
+/** Longer arrays are remembered with this length. */
 const MOST_PLACES = 1_000;
 
-/** What becomes of the bytes that are being read. `gap`: kept back until the next member's name is known. */
+/** What happens to the bytes being read. `gap`: held back until the next member's name is known. */
 type Mode = "pass" | "drop" | "gap" | "keep";
 
 const decoder = new TextDecoder();
@@ -43,7 +43,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
   readonly members: Record<string, unknown> = Object.create(null);
   readonly #textBytes = new Map<string, number>();
   #chunk: Uint8Array = new Uint8Array();
-  /** Where in the chunk begins what nothing was done with. */
+  /** Where the unprocessed part of the chunk begins. */
   #from = 0;
   #mode: Mode = "pass";
   #out: Uint8Array[] = [];
@@ -72,12 +72,12 @@ export class AnswerFilter implements TopLevel, Skimmed {
     return sound && !this.#overlong ? this.#out : null;
   }
 
-  /** The whole document has come. */
+  /** True once the document is complete. */
   get whole(): boolean {
     return this.#scan.done;
   }
 
-  /** Values that it holds so far, of any kind and depth. */
+  /** Values in the document so far, of any type and depth. */
   get values(): number {
     return this.#scan.values;
   }
@@ -109,7 +109,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
 
   end(at: number): void {
     this.#take(at);
-    if (typeof this.#rule !== "string") this.#passAnew(this.#rule);
+    if (typeof this.#rule !== "string") this.#passRewritten(this.#rule);
     else if (this.#name !== null) this.members[this.#name] = this.#kindOf();
     if (this.#name !== null) this.#textBytes.set(this.#name, this.#scan.textBytes);
     this.#name = null;
@@ -122,7 +122,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
     this.#mode = "pass";
   }
 
-  /** Does what the mode says with what came before `at`. */
+  /** Handles the bytes before `at` as the mode says. */
   #take(at: number): void {
     if (at === this.#from) return;
     const piece = this.#chunk.subarray(this.#from, at);
@@ -132,7 +132,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
     else if (this.#mode === "gap" && !this.#gap.add(piece)) this.#overlong = true;
   }
 
-  /** Of a document whose first members were left out the comma goes with them. */
+  /** Passes the bytes between two members. If all earlier members were dropped, the comma is dropped too. */
   #passGap(): void {
     const gap = this.#gap.takeAll();
     this.#out.push(...(this.#anyPassed ? gap : withoutComma(gap)));
@@ -146,17 +146,17 @@ export class AnswerFilter implements TopLevel, Skimmed {
     this.#mode = "drop";
   }
 
-  #passAnew(rule: Rewrite): void {
+  #passRewritten(rule: Rewrite): void {
     const { overlong } = this.#value;
     const raw = concat(this.#value.takeAll());
     if (this.#name !== null) this.members[this.#name] = overlong ? this.#kindOf() : parse(raw);
-    const anew = overlong ? null : rule.rewrite(raw);
-    if (anew !== raw) this.changed = true;
-    if (anew === null) {
+    const rewritten = overlong ? null : rule.rewrite(raw);
+    if (rewritten !== raw) this.changed = true;
+    if (rewritten === null) {
       this.#drop();
     } else {
       this.#passGap();
-      this.#out.push(anew);
+      this.#out.push(rewritten);
     }
   }
 
@@ -167,7 +167,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
   }
 }
 
-/** Bytes that are kept back, up to so many. */
+/** A buffer for held bytes, with a limit. */
 class Kept {
   readonly #maxBytes: number;
   #pieces: Uint8Array[] = [];
@@ -178,7 +178,7 @@ class Kept {
     this.#maxBytes = maxBytes;
   }
 
-  /** False if it is too much; then nothing is kept. */
+  /** False if the limit is exceeded; then the buffer is emptied. */
   add(piece: Uint8Array): boolean {
     this.#bytes += piece.length;
     if (this.#bytes > this.#maxBytes) {
@@ -186,7 +186,7 @@ class Kept {
       this.#pieces = [];
       return false;
     }
-    // A copy: the chunk's buffer may be used again.
+    // Copied, because the chunk's buffer may be reused.
     this.#pieces.push(piece.slice());
     return true;
   }
@@ -199,7 +199,7 @@ class Kept {
   }
 }
 
-/** A gap without its comma, the first byte in it that is no space. */
+/** The gap without its comma, which is its first byte that is not a space. */
 function withoutComma(gap: readonly Uint8Array[]): Uint8Array[] {
   const whole = concat(gap);
   const comma = whole.indexOf(0x2c);
@@ -207,7 +207,7 @@ function withoutComma(gap: readonly Uint8Array[]): Uint8Array[] {
   return comma === -1 || comma > quote ? [whole] : [whole.subarray(0, comma), whole.subarray(comma + 1)];
 }
 
-/** One piece is given back as it is. */
+/** Joins pieces; a single piece is returned as it is. */
 export function concat(pieces: readonly Uint8Array[]): Uint8Array {
   const [only] = pieces;
   if (only && pieces.length === 1) return only;

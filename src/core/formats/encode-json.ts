@@ -1,13 +1,16 @@
 /**
- * JSON text in pieces: what `JSON.stringify` says, encoded as UTF-8 a part at a time. Encoded at once, a text of 20 MB
- * is in memory three times, at twice the width if one character is wide; an isolate has room for that once.
+ * Encodes JSON as UTF-8 in pieces; together they equal the output of `JSON.stringify`. Encoded at once, a text of 20 MB
+ * is in memory three times, and at twice the width if one character is wide; an isolate has room for that only once.
  */
 const encoder = new TextEncoder();
 
-/** Characters of a piece, about. */
+/** Approximate number of characters per piece. */
 const PIECE_CHARACTERS = 256 * 1024;
 
-/** The bytes of `JSON.stringify(value)`, in order; `value` came from `JSON.parse`, or is an object with undefined fields. */
+/**
+ * The bytes of `JSON.stringify(value)`, in order. `value` comes from `JSON.parse`, or is an object that may have
+ * undefined fields.
+ */
 export function encodeJson(value: unknown, pieceCharacters = PIECE_CHARACTERS): Uint8Array<ArrayBuffer>[] {
   const writer = new Writer(pieceCharacters);
   writer.write(value);
@@ -41,7 +44,7 @@ class Writer {
     this.#put('"');
     for (let at = 0; at < text.length; ) {
       let end = Math.min(text.length, at + this.#most);
-      // A pair of surrogates is one character: apart, each would be written as an escape.
+      // Do not split a surrogate pair: each half alone would be written as an escape.
       if (isHighSurrogate(text.charCodeAt(end - 1)) && isLowSurrogate(text.charCodeAt(end))) end++;
       this.#put(JSON.stringify(text.slice(at, end)).slice(1, -1));
       at = end;
@@ -94,7 +97,7 @@ class Writer {
 const isHighSurrogate = (code: number): boolean => code >= 0xd800 && code <= 0xdbff;
 const isLowSurrogate = (code: number): boolean => code >= 0xdc00 && code <= 0xdfff;
 
-/** Characters of a value as JSON, about; counting stops at `enough`. */
+/** Approximate length of a value as JSON; counting stops at `enough`. */
 function sizeOf(value: unknown, enough: number): number {
   if (typeof value === "string") return value.length + 2;
   if (typeof value !== "object" || value === null) return 8;

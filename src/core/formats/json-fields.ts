@@ -1,9 +1,9 @@
-/** Reads fields of answers that may hold anything. */
+/** Reads fields of answers whose content is unknown. */
 
 export const asObject = (value: unknown): Record<string, unknown> | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
 
-/** Undefined if it is no JSON object. */
+/** Parses a JSON object; undefined if the text is anything else. */
 export function parseObject(data: string): Record<string, unknown> | undefined {
   try {
     return asObject(JSON.parse(data));

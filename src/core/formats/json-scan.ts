@@ -1,14 +1,14 @@
 /**
- * Reads the grammar of a JSON object while its bytes pass, however they arrive split, and tells where the members of the
- * outermost object begin and end. Keeps a stack of brackets and one short name, nothing else; each byte is looked at once.
+ * Parses a JSON object from a stream of chunks, split anywhere, and reports where its top-level members begin and end.
+ * It keeps only a stack of brackets and one short name, and looks at each byte once.
  *
  * Accepts what `JSON.parse` accepts, with or without a byte order mark, if it is an object at most `DEEPEST` deep.
  */
 export const DEEPEST = 512;
-/** A longer name of an outermost member is told as null: nobody asks for it. */
+/** A longer top-level name is reported as null: it matches no known name. */
 const LONGEST_NAME = 64;
 
-/** Told of the outermost object. `at`: an offset in the chunk that is being pushed. */
+/** Receives the events of the top-level object. `at` is an offset in the current chunk. */
 export interface TopLevel {
   /** Its brace opens at `at`. */
   open(at: number): void;
@@ -22,7 +22,7 @@ export interface TopLevel {
   close(at: number): void;
 }
 
-// What is due next.
+// States: what is expected next.
 const START = 0;
 const FIRST_NAME = 1;
 const NAME = 2;
@@ -35,7 +35,7 @@ const LITERAL = 8;
 const ESCAPE = 9;
 const HEX = 10;
 const TEXT = 11;
-// In a number. Those from `ZERO` to `POWER` may be its end.
+// States inside a number. In those from `ZERO` to `POWER` it may end.
 const MINUS = 12;
 const POINT = 13;
 const EXPONENT = 14;
@@ -53,7 +53,7 @@ const CLOSE_ARRAY = 0x5d;
 const CLOSE_OBJECT = 0x7d;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const LITERALS: Readonly<Record<number, string>> = { 116: "true", 102: "false", 110: "null" };
-/** What may follow a backslash, but for `u`. */
+/** What may follow a backslash, except `u`. */
 const ESCAPES = new Set([...'"\\/bfnrt'].map((letter) => letter.charCodeAt(0)));
 
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
@@ -61,7 +61,7 @@ const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byt
 const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 
 export class JsonScan {
-  readonly #told: TopLevel;
+  readonly #listener: TopLevel;
   #state = START;
   #broken = false;
   /** Open brackets, outermost first. */
@@ -69,23 +69,23 @@ export class JsonScan {
   #depth = 0;
   #marked = 0;
   #inName = false;
-  /** Of an outermost member, as it stands in the document; null once it is too long. */
+  /** The current top-level name as written in the document; null once it is too long. */
   #name: string | null = "";
   #literal = "";
   #literalAt = 0;
   #hexDue = 0;
-  /** Values of any kind that have begun. */
+  /** Values of any type that have begun. */
   values = 0;
-  /** Values directly inside the outermost member that was named last. */
+  /** Values directly inside the current top-level member. */
   elements = 0;
-  /** Bytes of texts anywhere inside that member, names not counted. */
+  /** Bytes of strings at any depth inside that member, except names. */
   textBytes = 0;
 
-  constructor(told: TopLevel) {
-    this.#told = told;
+  constructor(listener: TopLevel) {
+    this.#listener = listener;
   }
 
-  /** False once what came is not the beginning of a JSON object. */
+  /** False once the input cannot be a JSON object. */
   push(chunk: Uint8Array): boolean {
     let at = 0;
     while (at < chunk.length && !this.#broken) {
@@ -97,7 +97,7 @@ export class JsonScan {
     return !this.#broken;
   }
 
-  /** The document is whole. */
+  /** True once the document is complete. */
   get done(): boolean {
     return this.#state === DONE && !this.#broken;
   }
@@ -107,7 +107,7 @@ export class JsonScan {
     return at;
   }
 
-  /** One byte between values. */
+  /** Handles one byte between values. */
   #between(byte: number, at: number): number {
     if (isSpace(byte) && this.#marked % BYTE_ORDER_MARK.length === 0) return at + 1;
     switch (this.#state) {
@@ -139,7 +139,7 @@ export class JsonScan {
     }
     if (byte !== OPEN_OBJECT || this.#marked % BYTE_ORDER_MARK.length !== 0) return this.#break(at);
     this.values++;
-    this.#told.open(at);
+    this.#listener.open(at);
     return this.#open(byte, at);
   }
 
@@ -154,7 +154,7 @@ export class JsonScan {
     this.#depth--;
     if (this.#depth > 0) return this.#ended(at + 1);
     this.#state = DONE;
-    this.#told.close(at);
+    this.#listener.close(at);
     return at + 1;
   }
 
@@ -168,7 +168,7 @@ export class JsonScan {
 
   #value(byte: number, at: number): number {
     this.values++;
-    if (this.#depth === 1) this.#told.begin(byte, at);
+    if (this.#depth === 1) this.#listener.begin(byte, at);
     else if (this.#depth === 2) this.elements++;
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return this.#open(byte, at);
     if (byte === QUOTE) {
@@ -190,7 +190,7 @@ export class JsonScan {
   /** A value ended before `at`. */
   #ended(at: number): number {
     this.#state = AFTER_VALUE;
-    if (this.#depth === 1) this.#told.end(at);
+    if (this.#depth === 1) this.#listener.end(at);
     return at;
   }
 
@@ -203,7 +203,7 @@ export class JsonScan {
     return byte === (inObject ? CLOSE_OBJECT : CLOSE_ARRAY) ? this.#close(at) : this.#break(at);
   }
 
-  /** One byte of a literal or of an escape. */
+  /** Handles one byte of a literal or an escape. */
   #inside(byte: number, at: number): number {
     if (this.#state === LITERAL) {
       if (byte !== this.#literal.charCodeAt(this.#literalAt)) return this.#break(at);
@@ -245,7 +245,7 @@ export class JsonScan {
     if (this.#depth > 1) return at + 1;
     this.elements = 0;
     this.textBytes = 0;
-    this.#told.name(readName(this.#name), at + 1);
+    this.#listener.name(readName(this.#name), at + 1);
     return at + 1;
   }
 
@@ -266,7 +266,7 @@ export class JsonScan {
   }
 }
 
-/** Undefined where the number cannot go on with it. */
+/** The state after another digit; undefined if the digit is not allowed. */
 function afterDigit(state: number, digit: number): number | undefined {
   if (state === INTEGER || state === FRACTION || state === POWER) return state;
   if (state === MINUS) return digit === 0x30 ? ZERO : INTEGER;
@@ -281,7 +281,10 @@ function afterSign(state: number, byte: number): number | undefined {
   return undefined;
 }
 
-/** A name as it stands between its quotes, bytes as characters. One with bytes beyond ASCII is nobody's either. */
+/**
+ * Decodes a name from the bytes between its quotes, one character per byte. Names beyond ASCII come out wrong, which
+ * does no harm: no known name is like that.
+ */
 function readName(raw: string | null): string | null {
   if (raw === null || !raw.includes("\\")) return raw;
   return JSON.parse(`"${raw}"`) as string;

@@ -1,18 +1,19 @@
 /**
- * JSON as the gateway accepts it: UTF-8, at most `MAX_VALUES` values and `MAX_DEPTH` deep, and only numbers that survive
- * being read and written again. Anything else is refused with its place, so that no value reaches an upstream changed.
+ * Formats: how the bytes of each format are read and written (JSON, forms, SSE, audio, URLs). Must not know: endpoints,
+ * prices, accounts.
  *
- * All of this is checked on the bytes, in one pass that stops at the first fault, before any text or value is built: a body
- * of millions of values costs no more than its first 250,000.
+ * This file: JSON as the gateway accepts it. UTF-8, at most `MAX_VALUES` values and `MAX_DEPTH` deep, and only numbers
+ * that survive being read and written again. Anything else is refused with its place, so that no value reaches an
+ * upstream changed.
  *
- * Lives in this folder: how bytes of each format are read and written (JSON, forms, SSE, audio, URLs). Must not know:
- * endpoints, prices, accounts.
+ * All of this is checked on the bytes, in one pass that stops at the first fault, before any text or value is built: a
+ * body of millions of values costs no more than its first 250,000.
  */
 export const MAX_DEPTH = 64;
-/** Values of a document, including itself; names of fields do not count. */
+/** The most values in a document, including itself. Field names do not count. */
 export const MAX_VALUES = 250_000;
 
-/** Fields of the document itself: an object of a hundred thousand names is slow to build and to copy. */
+/** The most top-level fields: an object with a hundred thousand names is slow to build and copy. */
 export const MAX_FIELDS = 1_000;
 
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; message: string };
@@ -21,13 +22,13 @@ export type JsonText = { ok: true; text: string; values: number } | { ok: false;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const NOT_JSON = "The request body is not valid JSON.";
 
-/** Duplicate keys: the last one wins. Never throws. */
+/** Parses a document. Never throws. If a key is repeated, its last value wins. */
 export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): ParsedJson {
   const read = readText(bytes, maxValues);
   return read.ok ? parseText(read.text) : read;
 }
 
-/** The first half of `parseJson`; it needs the bytes, the second half does not. */
+/** The first half of `parseJson`: checks and decodes the bytes. They are not needed afterwards. */
 export function readText(bytes: Uint8Array, maxValues = MAX_VALUES): JsonText {
   const scanner = new Scanner(bytes, maxValues);
   const message = scanner.run();
@@ -52,7 +53,7 @@ function decode(bytes: Uint8Array): string {
   return text + decoder.decode();
 }
 
-/** The second half: the grammar is left to `JSON.parse`. */
+/** The second half: `JSON.parse` checks the rest of the grammar. */
 export function parseText(text: string): ParsedJson {
   try {
     return { ok: true, value: JSON.parse(text) };
@@ -61,7 +62,9 @@ export function parseText(text: string): ParsedJson {
   }
 }
 
-/** Where a parser's error says that JSON breaks, to go on a sentence. Nothing else of it is told: it may quote the text. */
+/**
+ * The position in a parser's error, as the end of a sentence. The rest of that error is dropped: it may quote the text.
+ */
 function placeOf(error: unknown): string {
   const said = String(error);
   if (said.endsWith("Unexpected end of JSON input")) return ": it ends too early";
@@ -81,8 +84,9 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * One walk over a document's bytes: values, names, depth and numbers. Bytes above ASCII stand in strings only, so the
- * encoding does not matter here. A local index and plain comparisons: this runs once for every byte that a client sends.
+ * One walk over a document's bytes that checks values, names, depth and numbers. Bytes above ASCII occur only in
+ * strings, so the encoding does not matter here. It uses a local index and plain comparisons because it runs for every
+ * byte that a client sends.
  */
 class Scanner {
   readonly #bytes: Uint8Array;
@@ -106,7 +110,7 @@ class Scanner {
       const code = bytes[at] as number;
       if (code <= SPACE) continue;
       if (code === COLON) {
-        // The string before it was a name.
+        // The string before the colon was a name.
         if (!afterString) return NOT_JSON;
         this.values--;
         if (++names > this.#maxValues) return this.#tooMany();
@@ -144,7 +148,7 @@ class Scanner {
     );
   }
 
-  /** The closing quote of the string that opens at `open`. */
+  /** The index of the closing quote of the string that opens at `open`. */
   #endOfString(open: number): number {
     const bytes = this.#bytes;
     const length = bytes.length;
@@ -157,7 +161,7 @@ class Scanner {
     return length;
   }
 
-  /** Behind the last byte of a number or of `true`, `false`, `null`: where something else may begin. */
+  /** The index after a number or `true`, `false`, `null`, where the next token may begin. */
   #endOfWord(start: number): number {
     const bytes = this.#bytes;
     const length = bytes.length;
@@ -179,7 +183,10 @@ const endsWord = (code: number): boolean =>
   code === OPEN_LIST ||
   code === OPEN_OBJECT;
 
-/** Without an exponent, so few bytes hold no integer beyond 2^53, and no fraction beyond the largest number. */
+/**
+ * Up to these lengths, a number without an exponent is neither an integer beyond 2^53 nor a fraction too large for a
+ * double.
+ */
 const SAFE_INTEGER_BYTES = 15;
 const SAFE_FRACTION_BYTES = 300;
 const ascii = new TextDecoder();
@@ -195,7 +202,7 @@ function survives(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start <= safeBytes) return true;
   const token = ascii.decode(bytes.subarray(start, end));
   const value = Number(token);
-  if (Number.isNaN(value)) return true; // not a number: the grammar's business
+  if (Number.isNaN(value)) return true; // not a number: left to the grammar
   if (!Number.isFinite(value)) return false;
   return !/^-?\d+$/.test(token) || Number.isSafeInteger(value);
 }

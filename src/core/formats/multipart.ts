@@ -1,10 +1,10 @@
 /**
- * multipart/form-data, taken apart in place: each part is a view of the body's bytes, so that an upload stands in memory
+ * Parses multipart/form-data in place: each part is a view of the body's bytes, so that an upload is in memory only
  * once.
  *
- * It is read by the grammar and by nothing else: where readers are known to differ (a delimiter after a bare line feed,
- * two names, text around the form) it is refused and the message says why. What is read goes upstream written anew
- * (multipart/form-writer.ts), so every reader downstream finds the same form.
+ * The grammar is followed strictly. Where readers are known to differ (a delimiter after a bare line feed, two names,
+ * text around the form), the form is refused with a message that says why. The form that goes upstream is rewritten
+ * (multipart/form-writer.ts), so every reader downstream finds the same fields.
  */
 import { otherThan, parseHeaderValue } from "./multipart/header-grammar.ts";
 import { indexOfBytes, lineFinder, startsWith } from "./multipart/line-search.ts";
@@ -40,7 +40,7 @@ const NO_BOUNDARY =
 
 export type FoundBoundary = { ok: true; boundary: string } | { ok: false; message: string };
 
-/** The boundary that a form's content type names. */
+/** The boundary in a form's content type. */
 export function boundaryOf(contentType: string): FoundBoundary {
   const value = parseHeaderValue(contentType, "The Content-Type");
   if (typeof value === "string") return { ok: false, message: value };
@@ -52,7 +52,7 @@ export function boundaryOf(contentType: string): FoundBoundary {
   return BOUNDARY.test(boundary) ? { ok: true, boundary } : { ok: false, message: NO_BOUNDARY };
 }
 
-/** Takes a body apart at its boundary. */
+/** Splits a body into its parts. */
 export function parseForm(body: Uint8Array, boundary: string): ParsedForm {
   const delimiter = encoder.encode(`--${boundary}`);
   const find = lineFinder(delimiter);

@@ -1,6 +1,6 @@
 /**
- * Server-sent events as bytes: cuts a stream into whole events, however it arrives split, so that bytes can be passed on
- * unchanged, and reads an event's data.
+ * Server-sent events as bytes: splits a stream into complete events, whatever its chunks, so that bytes can be passed
+ * on unchanged; and reads an event's data.
  */
 const LF = 0x0a;
 const CR = 0x0d;
@@ -14,12 +14,15 @@ export class SseSplitter {
   #heldBytes = 0;
   #lineIsBlank = true;
   #afterCr = false;
-  /** A blank line ended with CR and its LF is still to come: the stream's lines end with CRLF. */
+  /** A blank line ended with CR and its LF has not arrived yet: the stream's lines end with CRLF. */
   // Stryker disable next-line BooleanLiteral: every CR sets it, and nothing reads it before one
   #lfDue = false;
   #lastEndWasCrLf = false;
 
-  /** The events that `chunk` completes, each with the blank line that ends it. Their bytes are the stream's, in order. */
+  /**
+   * The events that `chunk` completes, each including the blank line that ends it. Together they are the stream's
+   * bytes.
+   */
   push(chunk: Uint8Array): Uint8Array[] {
     const events: Uint8Array[] = [];
     let start = 0;
@@ -34,12 +37,12 @@ export class SseSplitter {
     return events;
   }
 
-  /** What has come of an event whose end has not. */
+  /** The bytes of an incomplete event. */
   rest(): Uint8Array {
     return concat(this.#held, this.#heldBytes);
   }
 
-  /** True while an event is open. */
+  /** True while an event is incomplete. */
   get open(): boolean {
     return this.#heldBytes > 0;
   }
@@ -63,7 +66,7 @@ export class SseSplitter {
     if (this.#afterCr) this.#lastEndWasCrLf = false;
     this.#afterCr = true;
     const blank = this.#endsLine();
-    // In a CRLF stream the LF belongs to this event and is on its way; in a CR stream nothing else will come.
+    // In a CRLF stream the LF belongs to this event and will follow; in a CR stream nothing will.
     this.#lfDue = blank && this.#lastEndWasCrLf;
     return blank && !this.#lfDue;
   }
@@ -75,7 +78,7 @@ export class SseSplitter {
   }
 
   #hold(bytes: Uint8Array): void {
-    // A copy: its reader may reuse the chunk's buffer.
+    // Copied, because the chunk's buffer may be reused.
     this.#held.push(bytes.slice());
     this.#heldBytes += bytes.length;
   }
@@ -103,7 +106,7 @@ const utf8 = new TextDecoder("utf-8");
 
 const encoder = new TextEncoder();
 
-/** The event with other data: its other lines stay, in their order. It ends with a blank line. */
+/** The event with its data replaced. Other lines stay in order; it ends with a blank line. */
 export function withData(event: Uint8Array, data: string): Uint8Array {
   const lines = utf8.decode(event).split(/\r\n|\n|\r/);
   const at = lines.findIndex((line) => line.startsWith("data:"));

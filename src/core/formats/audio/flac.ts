@@ -1,14 +1,14 @@
 /**
- * The length of a flac: its frames, one by one, each found by its sync code and the checksum of its header (RFC 9639,
- * section 9.1). What the file's first block claims (samples in all, size of frames) is not read, only its sample rate
- * where a frame does not name its own.
+ * Measures a flac by its frames, each found by its sync code and the checksum of its header (RFC 9639, section 9.1).
+ * The claims in the file's first block (total samples, frame size) are ignored; only its sample rate is used, for
+ * frames without their own.
  */
 import { type AudioWindow, MAX_FALSE_STARTS, type Tally, type Walk } from "./window.ts";
 
 const BLOCK_HEADER_BYTES = 4;
-/** No frame is shorter, its header included. */
+/** The shortest possible frame, including its header. */
 const SHORTEST_FRAME_BYTES = 9;
-/** Hz by a frame header's code; 0 is the file's, 12 to 14 stand behind the header. */
+/** Hz by the frame header's code. 0: the file's rate. 12 to 14: written after the header. */
 const RATES = [0, 88_200, 176_400, 192_000, 8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000];
 
 export const isFlac = (window: AudioWindow): boolean => window.tag("fLaC");
@@ -40,7 +40,10 @@ export function* walkFlac(window: AudioWindow, tally: Tally): Walk {
   tally.unreadable = true;
 }
 
-/** Four bytes, the frame's number as UTF-8 writes numbers, what the codes leave to more bytes, the checksum. */
+/**
+ * Length of a frame's header: four bytes, the frame's number in UTF-8 style, the extra bytes that the codes ask for,
+ * and the checksum.
+ */
 function headerBytes(window: AudioWindow): number {
   const [sizeCode, rateCode, first] = [window.u8(2) >> 4, window.u8(2) & 15, window.u8(4)];
   const numberBytes = first < 0x80 ? 1 : Math.clz32(~(first << 24));
@@ -49,7 +52,7 @@ function headerBytes(window: AudioWindow): number {
   return 4 + numberBytes + sizeBytes + rateBytes + 1;
 }
 
-/** Undefined where it is no frame. */
+/** Duration of a frame; undefined if it is not a frame. */
 function frameMs(window: AudioWindow, bytes: number, fileRate: number): number | undefined {
   const [sizeCode, rateCode] = [window.u8(2) >> 4, window.u8(2) & 15];
   const reserved = sizeCode === 0 || rateCode === 15 || window.u8(3) >> 4 > 10 || (window.u8(3) & 1) === 1;

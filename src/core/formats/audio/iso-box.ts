@@ -28,15 +28,15 @@ export function readerOf(bytes: Uint8Array): ByteReader {
 export interface Box {
   readonly type: string;
   readonly start: number;
-  /** Behind size and type. */
+  /** The offset after size and type. */
   readonly body: number;
-  /** Never beyond what it stands in. */
+  /** Never beyond the end of the enclosing box. */
   readonly end: number;
 }
 
 const HEADER_BYTES = 8;
 
-/** The boxes that stand one after the other; ends at the first that is none. */
+/** Consecutive boxes; ends at the first position that is not a box. */
 export function* boxesOf(file: ByteReader, from: number, to: number): Generator<Box, void, void> {
   for (let at = from; at + HEADER_BYTES <= to; ) {
     const short = file.u32(at);
@@ -49,7 +49,7 @@ export function* boxesOf(file: ByteReader, from: number, to: number): Generator<
   }
 }
 
-/** The first box of one of these types in another; none is gathered, since a file may hold millions. */
+/** The first box of one of these types inside another. Boxes are not collected, since a file may hold millions. */
 export function boxIn(file: ByteReader, outer: Box | undefined, ...types: string[]): Box | undefined {
   if (!outer) return undefined;
   for (const box of boxesOf(file, outer.body, outer.end)) {

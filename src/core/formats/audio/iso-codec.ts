@@ -1,4 +1,4 @@
-/** What AAC and ALAC say of themselves in a track's sample description: samples a frame, and samples a second. */
+/** Reads samples per frame and samples per second of AAC and ALAC from a track's sample description. */
 import { type Box, type ByteReader, boxIn } from "./iso-box.ts";
 
 export interface FrameLength {
@@ -7,7 +7,7 @@ export interface FrameLength {
   readonly rate: number;
 }
 
-/** Bytes of an audio entry before its boxes, by its version (QuickTime has longer ones). */
+/** Bytes of an audio entry before its boxes, by its version (QuickTime's are longer). */
 const ENTRY_BYTES = [28, 44, 64];
 
 /** The box of this type in an audio entry, or in the `wave` box that QuickTime puts around it. */
@@ -17,7 +17,7 @@ function entryBox(file: ByteReader, entry: Box, type: string): Box | undefined {
 }
 
 const RATES = [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
-/** The index of a rate that is written out. */
+/** The index that means that the rate is written out. */
 const OWN_RATE = 15;
 /** MPEG-4 audio, and AAC as MPEG-2 has it. */
 const AAC_TYPES = new Set([0x40, 0x66, 0x67, 0x68]);
@@ -25,7 +25,7 @@ const AAC_TYPES = new Set([0x40, 0x66, 0x67, 0x68]);
 const SPECTRAL_BAND_REPLICATION = [5, 29];
 const LOW_DELAY = [23, 39];
 
-/** From the decoder's configuration; undefined where the entry is no AAC. */
+/** From the decoder's configuration; undefined if the entry is not AAC. */
 export function aacFrame(file: ByteReader, entry: Box): FrameLength | undefined {
   const esds = entryBox(file, entry, "esds");
   const config = esds && decoderConfig(file, esds);
@@ -51,7 +51,7 @@ export function aacFrame(file: ByteReader, entry: Box): FrameLength | undefined 
   return rate > 0 ? { samples, rate } : undefined;
 }
 
-/** Where the configuration begins: in descriptor 5, in 4, in 3. */
+/** The offset of the configuration, nested in descriptors 3, 4 and 5. */
 function decoderConfig(file: ByteReader, esds: Box): number | undefined {
   const stream = descriptor(file, esds.body + 4, 3);
   if (stream === undefined) return undefined;
@@ -62,7 +62,7 @@ function decoderConfig(file: ByteReader, esds: Box): number | undefined {
   return descriptor(file, decoder + 13, 5);
 }
 
-/** Where a descriptor's content begins: behind its tag and a length of one to four bytes. */
+/** The offset of a descriptor's content, after its tag and a length of one to four bytes. */
 function descriptor(file: ByteReader, at: number, tag: number): number | undefined {
   if (file.u8(at) !== tag) return undefined;
   for (let length = 1; length <= 4; length++) {
@@ -80,7 +80,7 @@ function bitsFrom(file: ByteReader, start: number): (count: number) => number {
   };
 }
 
-/** From its `alac` box; undefined where there is none. */
+/** From its `alac` box; undefined if there is none. */
 export function alacFrame(file: ByteReader, entry: Box): FrameLength | undefined {
   const config = entryBox(file, entry, "alac");
   if (!config) return undefined;

@@ -1,20 +1,20 @@
 /**
- * The length of an m4a (ISO media): the durations in its sample tables or fragments, of those samples whose bytes are in
- * the file. Durations of movie, track and media headers are not read. Units a second stand in a header too; where AAC or
- * ALAC tell their own, and the tables come to less than the frames do, the frames count.
+ * Measures an m4a (ISO media): the durations in its sample tables or fragments, of those samples whose bytes are in the
+ * file. Durations in movie, track and media headers are ignored. The time scale comes from a header too, so it could be
+ * false: if AAC or ALAC give their own rate, and the tables give less than the frames do, the frames count.
  */
 
 import { type Box, type ByteReader, boxesOf, boxIn, readerOf } from "./iso-box.ts";
 import { aacFrame, alacFrame, type FrameLength } from "./iso-codec.ts";
 
-/** What is gathered of one track. */
+/** What is collected about one track. */
 interface Track {
   readonly id: number;
   timescale: number;
   isAudio: boolean;
-  /** What the decoder's own configuration says of a sample; undefined where it is no codec that does. */
+  /** A sample's length by the decoder's configuration; undefined for other codecs. */
   frame: FrameLength | undefined;
-  /** Samples whose bytes are there, and what the tables say they last, in units of the time scale. */
+  /** Samples whose bytes are in the file, and their duration by the tables, in units of the time scale. */
   samples: number;
   units: number;
 }
@@ -24,7 +24,7 @@ interface FragmentDefaults {
   readonly size: number;
 }
 
-/** Null where there is no sound. */
+/** Whole length in ms; null if there is no sound. */
 export function isoMs(bytes: Uint8Array): number | null {
   const file = readerOf(bytes);
   const tracks: Track[] = [];
@@ -41,7 +41,7 @@ function trackMs({ timescale, units, samples, frame }: Track): number {
   const tableMs = timescale > 0 ? (units / timescale) * 1000 : 0;
   if (!frame) return tableMs;
   const frameMs = (frame.samples / frame.rate) * 1000;
-  // The last frame may be played in part.
+  // The last frame may be played only in part.
   return samples * frameMs - tableMs > frameMs ? samples * frameMs : tableMs;
 }
 
@@ -80,7 +80,7 @@ function frameOf(file: ByteReader, description: Box | undefined): FrameLength | 
   return entry.type === "alac" ? alacFrame(file, entry) : undefined;
 }
 
-/** Walks the chunks: a sample counts where its bytes are within the file. */
+/** Walks the chunks. A sample counts if its bytes are within the file. */
 function countSamples(file: ByteReader, tables: Box | undefined): { samples: number; units: number } {
   const table = (...types: string[]) => boxIn(file, tables, ...types);
   const durations = new Durations(file, table("stts"));
@@ -110,7 +110,7 @@ function countSamples(file: ByteReader, tables: Box | undefined): { samples: num
   return total;
 }
 
-/** How many of the samples one after the other fit into `room` bytes. */
+/** How many consecutive samples fit into `room` bytes. */
 function samplesThere(room: number, count: number, fixedSize: number, sizeAt: (index: number) => number): number {
   if (fixedSize > 0) return Math.max(0, Math.min(count, Math.floor(room / fixedSize)));
   let there = 0;
@@ -124,7 +124,7 @@ function samplesThere(room: number, count: number, fixedSize: number, sizeAt: (i
 const entriesOf = (box: Box, headBytes: number, entryBytes: number): number =>
   Math.max(0, Math.floor((box.end - box.body - headBytes) / entryBytes));
 
-/** The table of durations, in runs of samples that last alike. */
+/** The table of durations, as runs of samples of equal duration. */
 class Durations {
   readonly #file: ByteReader;
   readonly #at: number;
@@ -138,7 +138,7 @@ class Durations {
     this.#runs = table ? Math.min(file.u32(table.body + 4), entriesOf(table, 8, 8)) : 0;
   }
 
-  /** The next samples and what they last. */
+  /** Takes the next samples; gives their number and duration. */
   take(samples: number): { samples: number; units: number } {
     let units = 0;
     let left = samples;
@@ -182,7 +182,7 @@ function readFragment(file: ByteReader, moof: Box, tracks: Track[], defaults: Ma
   }
 }
 
-/** Answers where the next run's bytes begin. */
+/** Reads one run; returns where the next run's bytes begin. */
 function readRun(
   file: ByteReader,
   { body, end }: Box,

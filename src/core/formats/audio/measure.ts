@@ -1,6 +1,6 @@
 /**
- * How long audio is, measured while it passes, in any chunks and constant memory: from frames, packets or bytes, never
- * from a length that a header claims. The format is told by the first bytes.
+ * Measures the length of audio while it passes, in any chunks and constant memory: from frames, packets or bytes, never
+ * from a length that a header claims. The first bytes decide the format.
  */
 import { isFlac, walkFlac } from "./flac.ts";
 import { isMp3, walkMp3 } from "./mp3.ts";
@@ -16,7 +16,7 @@ export class AudioMeasure {
   readonly #walk: Walk;
   #over = false;
 
-  /** `contentType` decides only where the first bytes do not. */
+  /** `contentType` is used only if the first bytes do not decide. */
   constructor(contentType = "") {
     this.#walk = walk(this.#window, this.#tally, contentType);
   }

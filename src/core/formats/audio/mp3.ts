@@ -1,6 +1,6 @@
 /**
- * The length of an mp3: its frames, one by one. What an index frame (Xing, Info, VBRI) claims is not read, and the frame
- * itself is no sound. Layers I to III of MPEG 1, 2 and 2.5; tags are skipped.
+ * Measures an mp3 by its frames, of layers I to III of MPEG 1, 2 and 2.5. The claims of an index frame (Xing, Info,
+ * VBRI) are ignored, and the frame itself does not count as sound. Tags are skipped.
  */
 import { type AudioWindow, MAX_FALSE_STARTS, type Tally, type Walk } from "./window.ts";
 
@@ -19,9 +19,9 @@ const KBITS = {
 } as const;
 const RATES = [44_100, 48_000, 32_000];
 const HEADER_BYTES = 4;
-/** Version, layer and sample rate: two frames that agree in them are two frames. */
+/** Header bits for version, layer and sample rate, which are equal in all frames of a file. */
 const KIND_MASK = 0x1e0c00;
-/** Where an index stands in its frame: behind side information of any size. */
+/** An index is within this many bytes of its frame's start, after side information of any size. */
 const INDEX_WITHIN_BYTES = 44;
 
 interface Frame {
@@ -47,7 +47,7 @@ export function* walkMp3(window: AudioWindow, tally: Tally): Walk {
     const frame = frameAt(window, 0);
     if (frame) {
       while (!window.has(inStep ? frame.bytes : frame.bytes + HEADER_BYTES)) yield;
-      // After garbage a frame is one if another of its kind follows.
+      // After garbage, a frame counts only if another of its kind follows.
       if (inStep || frameAt(window, frame.bytes)?.kind === frame.kind) {
         if (frames++ > 0 || !isIndex(window, frame)) tally.ms += frame.ms;
         window.skip(frame.bytes);
@@ -63,7 +63,7 @@ export function* walkMp3(window: AudioWindow, tally: Tally): Walk {
   tally.unreadable = true;
 }
 
-/** Free-format frames (bitrate 0) are none: their length stands nowhere. */
+/** Free-format frames (bitrate 0) are not supported: their length is not written anywhere. */
 function frameAt(window: AudioWindow, offset: number): Frame | undefined {
   const header = window.u32be(offset);
   const version = (header >>> 19) & 3;

@@ -1,7 +1,7 @@
 /**
- * The length of an Ogg file: its packets, one by one, in Opus or Vorbis. Granule positions, which say where a page ends,
- * are not believed: a sender writes them as he likes; that of a last page may cut its last packet short, no more. Streams
- * one after the other (chained) add up.
+ * Measures an Ogg file by its packets, in Opus or Vorbis. Granule positions, which say where a page ends, are not
+ * trusted: a sender can write any value. Only the one of a last page may shorten its last packet. Chained streams add
+ * up.
  */
 import { opusPacketMs, VORBIS_TAIL_BYTES, VorbisClock } from "./packets.ts";
 import { type AudioWindow, MAX_FALSE_STARTS, type Tally, type Walk } from "./window.ts";
@@ -9,9 +9,9 @@ import { type AudioWindow, MAX_FALSE_STARTS, type Tally, type Walk } from "./win
 const PAGE_HEADER_BYTES = 27;
 const BEGINS = 2;
 const ENDS = 4;
-/** Of streams at once; the oldest is forgotten. */
+/** The most streams open at once; the oldest is forgotten. */
 const MAX_OPEN_STREAMS = 16;
-/** Of streams in all. */
+/** The most streams in total. */
 const MAX_STREAMS = 1024;
 const NO_BYTES = new Uint8Array();
 
@@ -31,7 +31,7 @@ export function* walkOgg(window: AudioWindow, tally: Tally): Walk {
     while (!window.has(PAGE_HEADER_BYTES + segments)) yield;
     let bodyBytes = 0;
     for (let at = 0; at < segments; at++) bodyBytes += window.u8(PAGE_HEADER_BYTES + at);
-    // A page that is cut off cannot be played.
+    // An incomplete page cannot be played.
     while (!window.has(PAGE_HEADER_BYTES + segments + bodyBytes)) yield;
     if (window.u8(5) & BEGINS) begun++;
     tally.ms += streamOf(window, streams)?.page(window, segments) ?? 0;
@@ -54,16 +54,16 @@ function streamOf(window: AudioWindow, streams: Map<number, OggStream>): OggStre
 /** One logical stream: two header packets of Opus or three of Vorbis, then sound. */
 class OggStream {
   #packets = 0;
-  /** A packet goes on from the page before. */
+  /** A packet continues from the previous page. */
   #open = false;
-  /** How long the packet plays that is open. */
+  /** Duration of the open packet. */
   #packetMs = 0;
   #codec: "opus" | "vorbis" | undefined;
   #identification: Uint8Array = NO_BYTES;
   #tail: Uint8Array = NO_BYTES;
   #vorbis: VorbisClock | undefined;
 
-  /** How long the packets play that end on the page ahead. */
+  /** Duration of the packets that end on the page ahead. */
   page(window: AudioWindow, segments: number): number {
     let ms = 0;
     let at = PAGE_HEADER_BYTES + segments;

@@ -1,9 +1,9 @@
-/** How long packets of Opus and Vorbis play, from their own first bytes. */
+/** Durations of Opus and Vorbis packets, from their own first bytes. */
 
 /** An Opus packet plays at most this long (RFC 6716, section 3.2.5). */
 const LONGEST_OPUS_MS = 120;
 
-/** By the packet's first bytes (RFC 6716, section 3.1); an empty packet plays nothing. */
+/** Duration by the packet's first two bytes (RFC 6716, section 3.1); an empty packet has none. */
 export function opusPacketMs(first: number, second: number): number {
   const config = first >> 3;
   let frameMs = [2.5, 5, 10, 20][config & 3] ?? 0;
@@ -14,10 +14,10 @@ export function opusPacketMs(first: number, second: number): number {
   return Math.min(LONGEST_OPUS_MS, frames * frameMs);
 }
 
-/** What of a Vorbis setup header is needed stands in its last bytes: 64 modes at most, of 41 bits each. */
+/** The needed part of a Vorbis setup header is in its last bytes: at most 64 modes of 41 bits each. */
 export const VORBIS_TAIL_BYTES = 400;
 
-/** Plays Vorbis packets: each overlaps half of the one before it (Vorbis I specification, section 1.3.2). */
+/** Adds up Vorbis packets: each overlaps half of the previous one (Vorbis I specification, section 1.3.2). */
 export class VorbisClock {
   readonly #rate: number;
   readonly #blocks: readonly [number, number];
@@ -31,7 +31,7 @@ export class VorbisClock {
     this.#longModes = longModes;
   }
 
-  /** From the identification header and the end of the setup header; undefined where they are none. */
+  /** From the identification header and the end of the setup header; undefined if they are invalid. */
   static from(identification: Uint8Array, setupTail: Uint8Array): VorbisClock | undefined {
     const view = new DataView(identification.buffer, identification.byteOffset, identification.length);
     if (identification.length < 29) return undefined;
@@ -42,9 +42,9 @@ export class VorbisClock {
     return new VorbisClock(rate, [1 << (sizes & 15), 1 << (sizes >> 4)], modes);
   }
 
-  /** How long this packet plays, by its first byte. The first one plays nothing: it only prepares the next. */
+  /** Duration of this packet by its first byte. The first packet has none: it only prepares the next. */
   packetMs(first: number): number {
-    // The lowest bit tells sound from headers; the mode's number follows, in as many bits as modes need.
+    // The lowest bit marks headers. The mode's number follows, in as many bits as the number of modes needs.
     if (first & 1) return 0;
     const bits = 32 - Math.clz32(this.#longModes.length - 1);
     const mode = (first >> 1) & ((1 << bits) - 1);
@@ -55,7 +55,7 @@ export class VorbisClock {
     return (samples / this.#rate) * 1000;
   }
 
-  /** What of the last packet is not played, where a stream says that it ends at `endSample`; nothing more is believed. */
+  /** The part of the last packet that is cut off by a stream that ends at `endSample`. Larger cuts are ignored. */
   trimmedMs(endSample: number): number {
     const excess = this.#samples - endSample;
     return excess > 0 && excess < this.#blocks[1] ? (excess / this.#rate) * 1000 : 0;
@@ -66,9 +66,9 @@ const MODE_BITS = 41;
 const MOST_MODES = 64;
 
 /**
- * Which modes have long blocks. Only the end of a setup header tells without reading all before it: a framing bit, and
- * before it the modes, each one flag and 32 bits of zero and a mapping below 64, after their count in six bits. The
- * longest run that its count agrees with is it.
+ * Which modes have long blocks. The modes are at the end of the setup header, so they are found backwards, without
+ * reading all before them: a framing bit, before it the modes (a flag, 32 zero bits and a mapping below 64 each),
+ * before them their count in six bits. The longest run that agrees with its count is taken.
  */
 function readModes(tail: Uint8Array): boolean[] | undefined {
   const bit = (at: number) => ((tail[at >> 3] ?? 0) >> (at & 7)) & 1;

@@ -1,12 +1,12 @@
 /**
- * How long a whole recording is, in any of the contract's formats. What a truncated file still holds counts. Read in
- * place: no byte is copied. `docs/decisions/0004-lengths-are-walked.md` says why no library does it.
+ * The length of a whole recording in any of the contract's formats. A truncated file counts as far as it goes. No byte
+ * is copied. `docs/decisions/0004-lengths-are-walked.md` says why no library is used.
  */
 import { isoMs } from "./iso.ts";
 import { AudioMeasure } from "./measure.ts";
 import { webmMs } from "./webm.ts";
 
-/** Whole ms, above zero; null for what is no audio of a known format. */
+/** Whole ms, above zero; null if it is not audio of a known format. */
 export function recordingLengthMs(bytes: Uint8Array): number | null {
   const ms = Math.round(lengthOf(bytes) ?? 0);
   return ms > 0 ? ms : null;

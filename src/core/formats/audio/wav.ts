@@ -1,8 +1,8 @@
 /**
- * The length of a wav: the bytes of sound that came, over what its format plays a second.
+ * Measures a wav: the bytes of sound that arrived, divided by what its format needs per second.
  *
- * Sizes in headers are not believed: a streamed wav claims 0 or 4 GB, and a false one whatever suits its sender. What a
- * second holds follows from rate, channels and depth, as a decoder takes it; the byte rate in the header is not read.
+ * Sizes in headers are not trusted: a streamed wav claims 0 or 4 GB, and a forged one anything. The bytes per second
+ * follow from rate, channels and depth, as in a decoder; the byte rate in the header is ignored.
  */
 import type { AudioWindow, Tally, Walk } from "./window.ts";
 
@@ -10,11 +10,11 @@ import type { AudioWindow, Tally, Walk } from "./window.ts";
 const PLAIN = new Set([1, 3, 6, 7]);
 const EXTENSIBLE = 0xfffe;
 const UNKNOWN_SIZES = new Set([0, 0xffffffff]);
-/** Chunks that may stand behind the sound and are none of it. */
+/** Chunks that may follow the sound and are not part of it. */
 const NOTES = ["LIST", "id3 ", "ID3 ", "bext", "cue ", "iXML", "_PMX", "smpl", "PEAK", "fact", "JUNK", "data"];
 const CHUNK_HEADER_BYTES = 8;
 
-/** `RIFF`, `RIFX` is not known. */
+/** `RIFF` only; `RIFX` is not supported. */
 export const isWav = (window: AudioWindow): boolean =>
   (window.tag("RIFF") || window.tag("RF64") || window.tag("BW64")) && window.tag("WAVE", 8);
 
@@ -40,7 +40,7 @@ export function* walkWav(window: AudioWindow, tally: Tally): Walk {
   tally.unreadable = true;
 }
 
-/** How long one byte of sound lasts; 0 where it cannot be said. */
+/** Duration of one byte of sound; 0 if the format is unknown. */
 function formatOf(window: AudioWindow, size: number): number {
   const tag = window.u16le(8);
   const format = tag === EXTENSIBLE && size >= 40 ? window.u16le(8 + 24) : tag;
@@ -48,7 +48,7 @@ function formatOf(window: AudioWindow, size: number): number {
   return PLAIN.has(format) && bytesPerSecond > 0 ? 1000 / bytesPerSecond : 0;
 }
 
-/** All that comes is sound, but for a known chunk where the sound is said to end. */
+/** Counts everything as sound, except a known chunk at the position where the sound claims to end. */
 function* walkData(window: AudioWindow, tally: Tally, claimed: number, msPerByte: number): Walk {
   const startMs = tally.ms;
   let bytes = 0;
@@ -56,7 +56,7 @@ function* walkData(window: AudioWindow, tally: Tally, claimed: number, msPerByte
     if (open === 0) {
       const pad = claimed % 2;
       while (!window.has(pad + 4)) {
-        // A few bytes may be the last there are: count them, and take them back if they begin a chunk.
+        // These few bytes may be the last: count them now, and subtract them if they begin a chunk.
         tally.ms = startMs + (bytes + Math.max(0, window.left - pad)) * msPerByte;
         yield;
       }

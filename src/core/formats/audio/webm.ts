@@ -1,6 +1,6 @@
 /**
- * The length of a webm: its packets of Opus or Vorbis, one by one, or from its first timestamp to its last packet's end
- * where that is more (a recorder may leave silence out). Durations that headers claim are not read.
+ * Measures a webm by its packets of Opus or Vorbis, or from its first timestamp to its last packet's end if that is
+ * longer (a recorder may leave out silence). Durations in headers are ignored.
  */
 import { opusPacketMs, VORBIS_TAIL_BYTES, VorbisClock } from "./packets.ts";
 
@@ -21,24 +21,24 @@ const ID = {
   blockGroup: 0xa0,
   block: 0xa1,
 } as const;
-/** Elements that are entered; what they hold is read as if it followed them, so that sizes of these need not be known. */
+/** Elements to enter. Their contents are read as if they followed, so their sizes need not be known. */
 const ENTERED: ReadonlySet<number> = new Set([ID.segment, ID.info, ID.tracks, ID.track, ID.cluster, ID.blockGroup]);
 const AUDIO = 2;
 const MAX_TRACKS = 64;
-/** The first bytes of a cluster, to find one behind something broken. */
+/** The first bytes of a cluster, to find the next one after broken data. */
 const CLUSTER_BYTES = [0x1f, 0x43, 0xb6, 0x75];
 
 interface Track {
   number: number;
   type: number;
   codec: string;
-  /** Its packets are changed in a way that is not undone here. */
+  /** Its packets are compressed or encrypted, which is not undone here. */
   encoded: boolean;
   vorbis: VorbisClock | undefined;
   packetsMs: number;
-  /** Of its last packet. */
+  /** Duration of its last packet. */
   packetMs: number;
-  /** Timestamps of its first and last block, and of the one before, in units of the file. */
+  /** Timestamps of its first and last block and of the one before the last, in the file's units. */
   first: number | undefined;
   last: number;
   before: number;
@@ -57,7 +57,7 @@ const newTrack = (): Track => ({
   before: 0,
 });
 
-/** Null where it holds no sound in a codec of webm. */
+/** Length in ms; null if it has no sound in a webm codec. */
 export function webmMs(bytes: Uint8Array): number | null {
   const tracks: Track[] = [];
   let scaleNs = 1_000_000;
@@ -71,7 +71,7 @@ export function webmMs(bytes: Uint8Array): number | null {
     }
     const body = at + id.bytes + size.bytes;
     const end = ENTERED.has(id.value) ? body : body + size.value;
-    // Cut off: what is not whole cannot be played.
+    // An incomplete element cannot be played.
     if (end > bytes.length) break;
     if (id.value === ID.track && tracks.length < MAX_TRACKS) tracks.push(newTrack());
     else if (id.value === ID.timestampScale) scaleNs = unsigned(bytes, body, end);
@@ -88,7 +88,7 @@ function trackMs({ codec, encoded, packetsMs, packetMs, first, last, before }: T
   if (first === undefined || encoded) return 0;
   const toMs = (units: number) => (units * scaleNs) / 1_000_000;
   if (codec === "A_OPUS" || codec === "A_VORBIS") return Math.max(packetsMs, toMs(last - first) + packetMs);
-  // Nothing says what it is: its last block lasts as long as the one before it.
+  // Codec unknown: the last block is assumed to last as long as the one before it.
   return codec === "" ? toMs(last - first + Math.max(0, last - before)) : 0;
 }
 
@@ -101,7 +101,7 @@ function readTrackField(bytes: Uint8Array, id: number, from: number, to: number,
   if (id === ID.codecPrivate) track.vorbis = vorbisOf(bytes.subarray(from, to));
 }
 
-/** The three headers in one: how many less one, the lengths of the first two, and then they. */
+/** The three Vorbis headers in one block: their number minus one, the lengths of the first two, then the headers. */
 function vorbisOf(data: Uint8Array): VorbisClock | undefined {
   if (data[0] !== 2) return undefined;
   const lengths: number[] = [];
@@ -115,7 +115,7 @@ function vorbisOf(data: Uint8Array): VorbisClock | undefined {
   return VorbisClock.from(data.subarray(at, at + first), data.subarray(Math.max(at, data.length - VORBIS_TAIL_BYTES)));
 }
 
-/** `from`: the number of its track, a timestamp within its cluster, flags, then one packet or several in laces. */
+/** Reads a block: track number, timestamp within its cluster, flags, then one packet or several in laces. */
 function readBlock(bytes: Uint8Array, from: number, end: number, cluster: number, tracks: Track[]): void {
   const number = vint(bytes, from, false);
   if (!number || from + number.bytes + 3 > end) return;
@@ -143,7 +143,7 @@ const XIPH_LACES = 1;
 const FIXED_LACES = 2;
 const EBML_LACES = 3;
 
-/** Where the packets of a block begin. */
+/** The offsets of the packets in a block. */
 function packetsOf(bytes: Uint8Array, from: number, end: number, lacing: number): number[] {
   if (lacing === 0) return [from];
   const count = (bytes[from] ?? 0) + 1;
@@ -153,7 +153,7 @@ function packetsOf(bytes: Uint8Array, from: number, end: number, lacing: number)
   while (sizes.length < count - 1 && at < end) {
     const next = lacing === XIPH_LACES ? xiphSize(bytes, at) : vint(bytes, at, false);
     if (!next) break;
-    // Laces of EBML: the first size, then differences around the middle of what their bytes can say.
+    // EBML laces: the first size, then differences, stored with an offset of half their range.
     const difference = next.value - (2 ** (7 * next.bytes - 1) - 1);
     const before = sizes.at(-1);
     sizes.push(lacing === EBML_LACES && before !== undefined ? Math.max(0, before + difference) : next.value);
@@ -164,14 +164,14 @@ function packetsOf(bytes: Uint8Array, from: number, end: number, lacing: number)
   return starts;
 }
 
-/** Bytes of 255 and one below it, added up. */
+/** A Xiph size: bytes of 255 and one below it, added up. */
 function xiphSize(bytes: Uint8Array, at: number): { value: number; bytes: number } {
   let length = 1;
   while (bytes[at + length - 1] === 255) length++;
   return { value: (length - 1) * 255 + (bytes[at + length - 1] ?? 0), bytes: length };
 }
 
-/** A number of variable length; an id keeps its length marker. Undefined where none stands. */
+/** A number of variable length; undefined if there is none. `keepMarker`: ids keep their length marker. */
 function vint(bytes: Uint8Array, at: number, keepMarker: boolean): { value: number; bytes: number } | undefined {
   const first = bytes[at] ?? 0;
   const length = Math.clz32(first) - 23;

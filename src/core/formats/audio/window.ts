@@ -1,30 +1,30 @@
 /**
- * The part of an audio stream that is being looked at: what a chunk left over and the chunk that came.
+ * The part of an audio stream in memory: what is left of earlier chunks, and the current chunk.
  *
- * A walker is a generator over a window: it reads ahead, skips, and yields when it needs more bytes than are there. What
- * it keeps from one chunk to the next is at most the few bytes it is waiting to complete (an Ogg page: 65 KB), so that
- * any length of audio passes in constant memory.
+ * A walker is a generator over a window: it reads ahead, skips, and yields when it needs more bytes. From one chunk to
+ * the next it keeps only the few bytes that it is waiting to complete (at most an Ogg page: 65 KB), so audio of any
+ * length needs constant memory.
  */
 
-/** Yields to wait for the next chunk; returns when nothing more can be told. */
+/** Yields to wait for the next chunk; returns when nothing more can be measured. */
 export type Walk = Generator<undefined, void, void>;
 
 /** What a walker has found so far. */
 export interface Tally {
-  /** Length of the audio that came, ms, not rounded. */
+  /** Length of the audio so far, ms, not rounded. */
   ms: number;
-  /** True once it is known not to be audio that can be measured. */
+  /** True once it is known not to be measurable audio. */
   unreadable: boolean;
 }
 
-/** After so many places that looked like the beginning of a frame and were none, it is no audio. */
+/** After this many false frame starts, the data is not audio. */
 export const MAX_FALSE_STARTS = 65_536;
 
 const EMPTY = new Uint8Array();
 
 export class AudioWindow {
   #bytes: Uint8Array = EMPTY;
-  /** May lie beyond the bytes: those in between are skipped when they come. */
+  /** The read position. It may be beyond the bytes: those in between are skipped when they arrive. */
   #at = 0;
 
   add(chunk: Uint8Array): void {
@@ -41,14 +41,14 @@ export class AudioWindow {
     this.#at = -left;
   }
 
-  /** Lets the chunk go; what is still waited with is copied. */
+  /** Releases the chunk's buffer; bytes still needed are copied. */
   release(): void {
     const left = this.left;
     this.#bytes = left > 0 ? this.#bytes.slice(this.#at) : EMPTY;
     this.#at = left > 0 ? 0 : -left;
   }
 
-  /** Bytes ahead; negative where bytes that have not come are to be skipped. */
+  /** Bytes ahead; negative if bytes yet to arrive will be skipped. */
   get left(): number {
     return this.#bytes.length - this.#at;
   }
@@ -61,7 +61,7 @@ export class AudioWindow {
     this.#at += bytes;
   }
 
-  /** A byte ahead; zero where none is. */
+  /** The byte at an offset ahead; zero if there is none. */
   u8(offset: number): number {
     return this.#bytes[this.#at + offset] ?? 0;
   }
@@ -78,7 +78,7 @@ export class AudioWindow {
     return this.u16be(offset) * 0x10000 + this.u16be(offset + 2);
   }
 
-  /** Whether this text stands ahead. */
+  /** Whether this text is ahead. */
   tag(text: string, offset = 0): boolean {
     for (let index = 0; index < text.length; index++) {
       if (this.u8(offset + index) !== text.charCodeAt(index)) return false;
@@ -91,8 +91,8 @@ export class AudioWindow {
   }
 
   /**
-   * Skips to the next byte `first` whose successor has the bits `value` under `mask`. False where none is there: then all
-   * is skipped but for a last byte that may begin one.
+   * Skips to the next byte equal to `first` whose successor has the bits `value` under `mask`. If there is none, skips
+   * everything except a last byte that may be a match, and returns false.
    */
   find(first: number, mask: number, value: number): boolean {
     const last = this.#bytes.length - 1;

@@ -1,15 +1,15 @@
 /**
- * Values of headers with parameters: `form-data; name="file"`, by the grammar of RFC 9110 (tokens, quoted strings), and
- * nothing beside it. What other readers repair, each in its own way, is refused.
+ * Parses header values with parameters, such as `form-data; name="file"`, strictly by the grammar of RFC 9110 (tokens,
+ * quoted strings). Input that other readers repair, each in its own way, is refused.
  */
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = new RegExp(` *; *(${TOKEN})=(?:(${TOKEN})|"((?:[^"\\\\]|\\\\.)*)")`, "y");
 const HEAD = new RegExp(`${TOKEN}(?:/${TOKEN})?`, "y");
 
 export interface HeaderValue {
-  /** What stands before the parameters, in lower case: `form-data`, `audio/wav`. */
+  /** The part before the parameters, in lower case: `form-data`, `audio/wav`. */
   readonly head: string;
-  /** By name in lower case. Backslashes of a quoted string are still in it. */
+  /** By name in lower case. Backslashes of quoted strings are kept. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
@@ -17,7 +17,7 @@ const WHOLE_TOKEN = new RegExp(`^${TOKEN}$`);
 
 export const isToken = (text: string): boolean => WHOLE_TOKEN.test(text);
 
-/** A string says what is wrong with it; `what` names the header there. */
+/** Returns a string with the error if the value is invalid; `what` names the header in it. */
 export function parseHeaderValue(text: string, what: string): HeaderValue | string {
   HEAD.lastIndex = 0;
   const head = HEAD.exec(text)?.[0];
@@ -35,6 +35,6 @@ export function parseHeaderValue(text: string, what: string): HeaderValue | stri
   return { head: head.toLowerCase(), parameters };
 }
 
-/** The first parameter that is not among these. */
+/** The first parameter that is not in `known`. */
 export const otherThan = ({ parameters }: HeaderValue, known: readonly string[]): string | undefined =>
   [...parameters.keys()].find((name) => !known.includes(name));

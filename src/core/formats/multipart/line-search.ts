@@ -1,10 +1,10 @@
 /**
- * Finding delimiters. An upload is megabytes long, and a hostile one is made to be searched slowly: the search skips
- * ahead like Boyer-Moore-Horspool, and reads every byte once from where skipping has stopped to pay.
+ * Finds delimiters. An upload has megabytes, and a hostile one is built to make the search slow. The search skips ahead
+ * like Boyer-Moore-Horspool, and reads every byte once from the point where skipping no longer pays.
  */
 const CR = 0x0d;
 const LF = 0x0a;
-/** Comparisons allowed for each byte passed, before the search gives up on skipping. */
+/** Comparisons allowed per byte passed before the search stops skipping. */
 const MAX_WORK_PER_BYTE = 2;
 /** Comparisons that are always allowed. */
 const FREE_WORK = 4096;
@@ -16,15 +16,15 @@ export function startsWith(bytes: Uint8Array, at: number, prefix: Uint8Array): b
   return true;
 }
 
-/** Where `needle` stands from `from` on; for the few bytes of a part's headers. -1: nowhere. */
+/** The index of `needle` at or after `from`, or -1. For the few bytes of a part's headers. */
 export function indexOfBytes(bytes: Uint8Array, needle: Uint8Array, from: number): number {
   for (let at = from; at + needle.length <= bytes.length; at++) if (startsWith(bytes, at, needle)) return at;
   return -1;
 }
 
 /**
- * Gives a search for `needle` behind a CR or LF; the needle holds neither. It finds the needle's first byte, or -1. The
- * bytes read are at most a small multiple of those passed, whatever they are.
+ * Returns a search for `needle` directly after a CR or LF. It gives the index of the needle's first byte, or -1. The
+ * needle contains neither CR nor LF. The search reads at most a small multiple of the bytes passed, whatever they are.
  */
 export function lineFinder(needle: Uint8Array): (bytes: Uint8Array, from: number) => number {
   const last = needle.length - 1;
@@ -48,7 +48,7 @@ export function lineFinder(needle: Uint8Array): (bytes: Uint8Array, from: number
   };
 }
 
-/** The same, line by line. A comparison ends at the next line end at the latest, so no byte is compared twice. */
+/** The same, line by line. A comparison ends at the next line end, so no byte is compared twice. */
 function afterLineEnd(bytes: Uint8Array, needle: Uint8Array, from: number): number {
   const end = bytes.length - needle.length;
   for (let at = from; at <= end; at++) {

@@ -1,6 +1,6 @@
 /**
- * The headers of one part. Each may stand once and must be known: readers differ in which of two they take, in what a
- * folded line continues, and in what unknown headers change.
+ * Parses the headers of one part. Each may occur once and must be known: readers differ in which of two they take, in
+ * what a folded line continues, and in what unknown headers change.
  */
 import { isToken, otherThan, parseHeaderValue } from "./header-grammar.ts";
 
@@ -10,9 +10,9 @@ export interface PartHeaders {
   readonly fileName: string | undefined;
   /** `type/subtype` in lower case, without parameters. */
   readonly contentType: string | undefined;
-  /** The content is the same text in every charset only while it is ASCII. */
+  /** The content must be ASCII, because only then is it the same text in every charset. */
   readonly mustBeAscii: boolean;
-  /** The length that the part says its content has. */
+  /** The length that the part claims for its content. */
   readonly length: number | undefined;
 }
 
@@ -21,15 +21,15 @@ const PLAIN_ENCODINGS = ["7bit", "8bit", "binary"];
 /** Types under which clients send text fields. */
 const TEXT_TYPES = ["text/plain", "application/json"];
 const UTF8_CHARSETS = ["utf-8", "utf8", "us-ascii", "ascii"];
-/** ASCII is the same in these as in UTF-8; some clients name them for every text. */
+/** Charsets that agree with UTF-8 on ASCII; some clients name them for every text. */
 const ASCII_CHARSETS = ["iso-8859-1", "windows-1252"];
 /** RFC 8187, as .NET sends it beside `filename`. */
 const EXTENDED_VALUE = /^utf-8'[A-Za-z-]*'[!#$&+.^_`|~0-9A-Za-z%-]*$/i;
-/** The end of a line, a tab or any other control character. */
+/** A line end, a tab or any other control character. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-/** Parses the text before the blank line. A string says what is wrong. */
+/** Parses the text before the blank line. Returns a string with the error if it is invalid. */
 export function parsePartHeaders(text: string): PartHeaders | string {
   const headers = new Map<string, string>();
   for (const line of text.split("\r\n")) {
@@ -73,7 +73,7 @@ function parseDisposition(header: string | undefined): Pick<PartHeaders, "name" 
   if (name.includes("\\")) return `${what} has a name with a backslash.`;
   const fileName = parameters.get("filename");
   const extended = parameters.get("filename*");
-  // The two together are what .NET sends: a file for every reader. Alone it is a file for some only.
+  // .NET sends both: a file for every reader. The extended one alone is a file only for some.
   if (extended !== undefined && (fileName === undefined || !EXTENDED_VALUE.test(extended))) {
     return `${what} has a \`filename*\`; send \`filename\`.`;
   }
