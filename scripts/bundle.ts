@@ -1,22 +1,20 @@
-/**
- * Bundles a Worker as `wrangler deploy` does, by the same bundler with the same choices, in a tenth of the time.
- */
+/** Bundles a Worker as `wrangler deploy` does, with the same bundler and options, in a tenth of the time. */
 import { pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
 
-/** Types that a Worker imports as text (wrangler's own default rules). */
+/** File types that a Worker imports as text (wrangler's default rules). */
 const TEXT = { ".sql": "text", ".txt": "text", ".html": "text" } as const;
 
 /**
- * Tests build a gateway with stops of theirs inside: `TEST_BUILD_PLUGIN` names a module that exports a plugin of the
- * bundler's. A deployment is built by wrangler, which knows nothing of it.
+ * Lets tests build a gateway with stops inside: `TEST_BUILD_PLUGIN` names a module that exports a bundler plugin.
+ * Deployments are built by wrangler, which does not read it.
  */
 async function pluginsOfTests(): Promise<Plugin[]> {
   const file = process.env.TEST_BUILD_PLUGIN;
   return file ? [((await import(pathToFileURL(file).href)) as { default: Plugin }).default] : [];
 }
 
-/** One ES module; `minify` as a deployment has it. */
+/** Returns one ES module; `minify` as in a deployment. */
 export async function bundle(main: string, define: Record<string, string>, minify = false): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [main],

@@ -1,10 +1,10 @@
-/** Runs a Worker's `[triggers] crons`, which the platform does in production and miniflare does not. */
+/** Runs a Worker's `[triggers] crons`. The platform does this in production; miniflare does not. */
 import type { Miniflare } from "miniflare";
 import type { Say } from "./log.ts";
 
 const MINUTE_MS = 60_000;
 
-/** Understands "every N minutes" alone; says so of any other. */
+/** Supports "every N minutes" only; logs any other expression and ignores it. */
 export function runCrons(crons: readonly string[], miniflare: Miniflare, say: Say): void {
   for (const cron of crons) {
     const minutes = Number(/^\*\/(\d{1,2}) \* \* \* \*$/.exec(cron)?.[1]);
@@ -18,7 +18,7 @@ export function runCrons(crons: readonly string[], miniflare: Miniflare, say: Sa
 
 async function run(cron: string, miniflare: Miniflare, say: Say): Promise<void> {
   try {
-    // Asked for each time: a workerd that was started again has a new one.
+    // Fetched each time, since a restarted workerd has a new one.
     const worker = await miniflare.getWorker();
     await worker.scheduled({ cron, scheduledTime: new Date() });
   } catch (error) {

@@ -1,4 +1,7 @@
-/** The demo's price book: one row for each model of the sandbox, at a margin of a quarter. USD, by the unit's own measure. */
+/**
+ * The demo's price book: one row for each model of the sandbox, with a margin of a quarter. USD, in each unit's own
+ * measure.
+ */
 
 /** Cost and price of each unit. */
 const at = (units: Record<string, number>) =>
@@ -24,7 +27,7 @@ const VIDEO = {
   video_tokens_4k_reference: 3.2,
 };
 
-/** Bodies of `PUT /admin/models/{model}`; those of instances have no upstream of their own. */
+/** Bodies of `PUT /admin/models/{model}`. Those of instances have no upstream of their own. */
 export const DEMO_MODELS: Readonly<Record<string, Record<string, unknown>>> = {
   "llama-7b": { ...chat(0.2), upstream: "sandbox" },
   "llama-70b": { ...chat(0.8), upstream: "sandbox" },

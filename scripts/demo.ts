@@ -1,7 +1,7 @@
 /**
- * The demo that a first start makes through the operator's API: the sandbox as upstream, prices for all its models, two instances behind
- * the alias `chat`, an account with 10 USD and a key. Made once; whoever changes or deletes a piece of it finds it so
- * after the next start. Only the sandbox's address follows `SANDBOX_PORT`.
+ * The demo that the first start creates through the operator's API: the sandbox as upstream, prices for all its models,
+ * two instances behind the alias `chat`, an account with 10 USD and a key. It is created once; later changes and
+ * deletions stay. Only the sandbox's address follows `SANDBOX_PORT`.
  */
 import { DEMO_MODELS } from "./demo-models.ts";
 import type { State } from "./state.ts";
@@ -27,7 +27,7 @@ export async function prepareDemo(gateway: string, adminToken: string, sandbox: 
   return { key: String(made.key) };
 }
 
-/** Its address is left alone where the operator has pointed the upstream somewhere else. */
+/** Leaves the upstream's address alone if the operator pointed it somewhere else. */
 async function followSandbox(admin: Admin, baseUrl: string): Promise<void> {
   const upstream = await admin.get("/upstreams/sandbox");
   const current = upstream?.base_url;

@@ -1,7 +1,7 @@
 /**
- * `npm run deploy`: builds the Worker, holds it to its size, and brings it to Cloudflare with what it needs: queues, KV and
- * D1 (made where they are missing), migrations, code. `--secrets-file FILE` (lines `NAME=value`) sets secrets with it, as a
- * Worker that does not exist yet needs. `--dry-run` stops after the build and needs no network.
+ * `npm run deploy`: builds the Worker, checks its size, and deploys it with what it needs: queues, KV and D1 (created
+ * if missing), migrations, code. `--secrets-file FILE` (lines `NAME=value`) sets secrets in the same step, which a
+ * Worker's first deployment needs. `--dry-run` stops after the build and needs no network.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -23,7 +23,7 @@ const { values: flags } = parseArgs({
 checkBundle();
 if (!flags["dry-run"]) deploy(flags["secrets-file"]);
 
-/** Bundles without uploading; too large is an error before anything has changed. */
+/** Bundles without uploading. A bundle that is too large stops the deployment before anything has changed. */
 function checkBundle(): void {
   const out = mkdtempSync(join(tmpdir(), "tollgate-bundle-"));
   try {
@@ -44,18 +44,18 @@ function deploy(secretsFile: string | undefined): void {
   const consumers: { queue: string; dead_letter_queue?: string }[] = config.queues.consumers ?? [];
   const queues = consumers.flatMap((consumer) => [consumer.queue, consumer.dead_letter_queue ?? []].flat());
   for (const queue of queues) wrangler(["queues", "create", queue], "may exist");
-  // Migrations only add, so old code runs on the new tables: they go first, except where there is no database yet.
+  // Migrations only add, so old code runs on the new tables. They run first, unless there is no database yet.
   const exists = wrangler(["d1", "info", database], "may fail");
   const migrate = () => wrangler(["d1", "migrations", "apply", database, "--remote"], "shown");
   if (exists) migrate();
-  // wrangler runs in the project's folder, the operator perhaps elsewhere.
+  // wrangler runs in the project's folder; the operator may be elsewhere.
   wrangler(["deploy", ...(secretsFile ? ["--secrets-file", resolve(secretsFile)] : [])], "shown");
   if (!exists) migrate();
 }
 
 type Manner = "quiet" | "shown" | "may exist" | "may fail";
 
-/** Runs wrangler; false only where it may fail and did. */
+/** Runs wrangler. Returns false only if it may fail and did. */
 function wrangler(args: string[], manner: Manner): boolean {
   const shown = manner === "shown";
   const child = spawnSync("wrangler", args, { cwd: root, env, stdio: shown ? "inherit" : "pipe", encoding: "utf8" });

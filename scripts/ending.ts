@@ -1,16 +1,14 @@
-/**
- * Ends everything when this process is told to end: by a signal, or because whoever ran `npm start` is gone.
- */
+/** Stops everything when this process is to end: by a signal, or because the process that ran `npm start` is gone. */
 
 export interface Running {
-  /** Stops the Workers that run when the end comes. */
+  /** Registers what stops the running Workers. */
   onEnd(stop: () => Promise<void>): void;
-  /** Ends everything now, with this exit code. */
+  /** Stops everything now, with this exit code. */
   end(code: number): void;
 }
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** A Worker that does not stop in time is left to the keeper. */
+/** A Worker that does not stop within this time is left to the keeper, ms. */
 const PATIENCE_MS = 3_000;
 const PARENT_CHECK_MS = 500;
 
@@ -25,12 +23,12 @@ export function endWith(): Running {
     void Promise.race([stopped, patience]).then(() => process.exit(code));
   };
   for (const signal of SIGNALS) process.on(signal, () => end(0));
-  // package.json runs this script by `exec`, so the parent is npm itself and no shell between.
+  // package.json runs this script by `exec`, so its parent is npm itself, with no shell in between.
   if (process.env.npm_lifecycle_event) watchParent(() => end(0));
   return { onEnd: (stop) => void stops.push(stop), end };
 }
 
-/** Under npm a new parent means that npm was killed: nobody is left to tell this process anything. */
+/** Under npm a new parent means that npm was killed, and no signal will come. */
 function watchParent(gone: () => void): void {
   const parent = process.ppid;
   setInterval(() => {

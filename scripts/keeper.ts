@@ -1,7 +1,7 @@
 /**
- * Ends the Workers' processes when this process is gone, however it went. workerd outlives a parent that is killed with
- * -9, keeps its port and writes its state; so a small shell holds the other end of a pipe and, when the pipe closes,
- * ends every process whose id stands in the run directory.
+ * Ends the Workers' processes when this process is gone, for whatever reason. workerd survives a parent that is killed
+ * with -9, keeps its port and writes its state. So a small shell holds the other end of a pipe; when the pipe closes,
+ * it ends every process whose id is in the run directory.
  */
 import { spawn } from "node:child_process";
 
@@ -11,10 +11,10 @@ for file in "$1"/*.pid; do
   [ -f "$file" ] && kill -9 "$(cat "$file")"
 done`;
 
-/** From now on the ids in `runDir/*.pid` end with this process. */
+/** From now on the processes in `runDir/*.pid` end with this process. */
 export function keepTogether(runDir: string): void {
   const keeper = spawn("/bin/sh", ["-c", SCRIPT, "keeper", runDir], { stdio: ["pipe", "ignore", "ignore"] });
-  // The pipe must stay open for as long as this process lives, and not hold it.
+  // The pipe must stay open as long as this process lives, but must not keep it alive.
   keeper.unref();
   (keeper.stdin as unknown as { unref(): void }).unref();
 }

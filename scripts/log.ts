@@ -1,4 +1,4 @@
-/** What the Workers say, one readable line each: time, Worker, level if it is not plain, text. */
+/** The Workers' log, one readable line an entry: time, Worker, level unless it is plain, text. */
 
 export type Say = (text: string, level?: string) => void;
 

@@ -1,11 +1,9 @@
-/**
- * Applies the D1 migrations that a database lacks, and records them where `wrangler d1 migrations apply` does.
- */
+/** Applies the D1 migrations that a database lacks, and records them where `wrangler d1 migrations apply` does. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { unstable_splitSqlQuery as splitSql } from "wrangler";
 
-/** As much of a D1 binding as is needed here. */
+/** The part of a D1 binding that is used here. */
 interface Database {
   prepare(sql: string): Statement;
   batch(statements: Statement[]): Promise<unknown>;
@@ -22,7 +20,7 @@ const TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
 )`;
 
-/** Gives the names of those it applied; each is applied whole or not at all. */
+/** Returns the names of the migrations it applied. Each is applied whole or not at all. */
 export async function migrate(database: Database, dir: string): Promise<string[]> {
   const names = existsSync(dir) ? readdirSync(dir).filter((name) => name.endsWith(".sql")) : [];
   await database.prepare(TABLE).run();

@@ -1,11 +1,11 @@
 /**
- * What `npm start` is told by its environment. A setting that cannot hold is a `SettingError` that names its variable;
- * nothing is started then.
+ * Reads the settings of `npm start` from the environment. An invalid setting is a `SettingError` that names its
+ * variable; nothing is started then.
  */
 import { createServer } from "node:net";
 import { resolve } from "node:path";
 
-/** A wrong setting, in words for whoever set it. */
+/** An invalid setting, explained for the person who set it. */
 export class SettingError extends Error {}
 
 export interface Settings {
@@ -13,11 +13,11 @@ export interface Settings {
   readonly sandboxPort: number;
   /** Absolute. */
   readonly stateDir: string;
-  /** Undefined: made once and kept. */
+  /** Undefined: generated once and kept. */
   readonly adminToken: string | undefined;
 }
 
-/** As the Worker itself demands it. */
+/** The Worker requires the same. */
 const LEAST_TOKEN_LENGTH = 24;
 
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
@@ -43,7 +43,7 @@ function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): numbe
   return port;
 }
 
-/** Refuses a port that somebody else listens on, before anything is started. */
+/** Refuses ports that are in use, before anything is started. */
 export async function expectFreePorts(settings: Settings): Promise<void> {
   await expectFree("PORT", settings.port);
   await expectFree("SANDBOX_PORT", settings.sandboxPort);

@@ -1,14 +1,15 @@
 /**
- * `npm run soak -- --minutes N [--seed S] [--no-kills]`: gateway and sandbox on ports of their own, mixed calls by several
- * tenants, with faults, kills of workerd and revocations, beside tenants that leave early, stop reading, send what would
- * crash or mislead, and drop what they began. At the end everything comes to rest, and ledger, usage and the sandbox's
- * executions are joined: each billed or lost once, at the price of what was used, and each loss explained. Ends with 1 on
- * any mismatch, where honest calls had to wait for hostile ones, and where workerd died without a kill.
+ * `npm run soak -- --minutes N [--seed S] [--no-kills]`: runs gateway and sandbox on their own ports with mixed calls
+ * by several tenants. Meanwhile it sets faults, kills workerd and revokes keys, and hostile tenants leave early, stop
+ * reading, send bodies that could crash or mislead, and abandon uploads. At the end everything comes to rest, and
+ * ledger, usage and the sandbox's executions are joined: each execution is billed or lost once, at the price of what
+ * was used, and each loss has an explanation. Exits with 1 on any mismatch, if honest calls had to wait for hostile
+ * ones, or if workerd died without a kill.
  *
- * The seed fixes what is drawn: each client's calls in their order, when it leaves, what trouble is made in which order.
- * How they fall together is the machine's timing, so a seed repeats the kind of a failure, not the failure.
+ * The seed fixes what is drawn: each client's calls in order, when it leaves, and the order of faults and kills. How
+ * they overlap depends on the machine's timing, so a seed repeats the kind of a failure, not the exact failure.
  *
- * `--no-kills`: one workerd lives through it all; only then do memory figures compare.
+ * With `--no-kills` one workerd runs all the time; memory figures can be compared only then.
  */
 import { parseArgs } from "node:util";
 import { sleep } from "../test/support/eventually.ts";
@@ -30,8 +31,8 @@ const HOLD_TTL_MS = 15_000;
 /** Unconfirmed usage is sent again after two minutes. */
 const AT_REST_WITHIN_MS = HOLD_TTL_MS + 180_000;
 /**
- * Of the whole: the heaps of workerd's isolates grow for some twenty thousand calls before they collect what they need not
- * grow for. What still grows after that is kept.
+ * Share of the run that is warm-up. The heaps of workerd's isolates grow for some twenty thousand calls before they are
+ * collected. Growth after that counts as a leak.
  */
 const WARM_UP_SHARE = 0.5;
 const CUSTOMERS = 4;
@@ -76,7 +77,7 @@ async function soak(): Promise<boolean> {
     const memory = await load(tollgate, customers, [hostiles, trouble, probe]);
     await operator.sandbox.clearFaults();
     await comeToRest(parties);
-    // Slots that leaked would refuse these.
+    // Leaked slots would make these calls fail.
     await Promise.all(customers.map((customer) => customer.fillSlots()));
     await comeToRest(parties);
     const { lines, leaked } = memoryReport(memory.before, memory.loaded, await restingMemory(tollgate));
@@ -97,7 +98,7 @@ async function soak(): Promise<boolean> {
   }
 }
 
-/** Warm-up, rest, and the load proper. */
+/** Warm-up, rest, and the measured load. */
 async function load(
   tollgate: TollgateProcess,
   customers: readonly Customer[],

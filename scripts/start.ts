@@ -1,8 +1,8 @@
 /**
- * `npm start`: the gateway and the sandbox, each in a workerd process of its own, over real HTTP.
+ * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP.
  *
- * PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, and any variable of the two wrangler.toml
- * files. All processes stay in this process group and end with this one.
+ * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, and any variable of the two
+ * wrangler.toml files. All processes stay in this process group and end with this one.
  */
 import { join } from "node:path";
 import { prepareDemo } from "./demo.ts";
@@ -12,7 +12,7 @@ import { expectFreePorts, readSettings, SettingError, type Settings } from "./se
 import { openState, randomKey, randomToken } from "./state.ts";
 import { welcome } from "./welcome.ts";
 
-// Nothing here may leave the machine or ask a question.
+// No telemetry and no prompts.
 Object.assign(process.env, {
   WRANGLER_LOG: "error",
   WRANGLER_SEND_METRICS: "false",
@@ -34,7 +34,7 @@ async function start(settings: Settings): Promise<void> {
   const running = endWith();
   const adminToken = settings.adminToken ?? state.secret("admin-token", randomToken);
   const root = join(import.meta.dirname, "..");
-  // Loaded late: a wrong setting should be told at once.
+  // Imported late, so that an invalid setting is reported at once.
   const { startWorker } = await import("./workers.ts");
   const gateway = startWorker(
     {
@@ -65,7 +65,7 @@ async function start(settings: Settings): Promise<void> {
   );
 }
 
-/** Any answer will do: it shows that the Worker loads. */
+/** Any answer shows that the Worker loads. */
 async function expectAnswer(url: string): Promise<void> {
   const response = await fetch(`${url}/`);
   await response.arrayBuffer();

@@ -1,9 +1,9 @@
 /**
- * What `npm start` keeps between runs in `STATE_DIR`:
+ * What `npm start` stores in `STATE_DIR` between runs:
  *
  *     gateway/ sandbox/    the Workers' storage (Durable Objects, KV, D1)
- *     secrets/             what was made once: master key, pepper, admin token, the demo's key (mode 0600)
- *     run/                 process ids of the Workers that run now
+ *     secrets/             generated once: master key, pepper, admin token, the demo's key (mode 0600)
+ *     run/                 process ids of the running Workers
  */
 import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -11,18 +11,18 @@ import { join } from "node:path";
 import { SettingError } from "./settings.ts";
 
 export interface State {
-  /** Where a Worker's storage lies. */
+  /** The directory of a Worker's storage. */
   storage(worker: string): string;
-  /** Where a Worker's process id stands while it runs. */
+  /** The directory of the running Workers' process ids. */
   readonly runDir: string;
-  /** The secret of this name; made and written on its first use. */
+  /** The secret of this name; generated and written on first use. */
   secret(name: string, make: () => string): string;
-  /** The secret of this name, if it was ever kept. */
+  /** The secret of this name, if one was stored. */
   kept(name: string): string | undefined;
   keep(name: string, value: string): void;
 }
 
-/** Holds the id of the process that uses this directory. */
+/** The file with the id of the process that uses this directory. */
 const STARTER = "start";
 
 export function openState(dir: string): State {
@@ -55,7 +55,7 @@ export function openState(dir: string): State {
   };
 }
 
-/** Two gateways on the same storage would each believe that it alone writes it. */
+/** Two gateways must not share storage: each assumes that only it writes there. */
 function expectUnused(dir: string, runDir: string): void {
   const pid = Number(readIfThere(join(runDir, STARTER)));
   if (!pid || pid === process.pid) return;
@@ -64,13 +64,13 @@ function expectUnused(dir: string, runDir: string): void {
   } catch {
     return;
   }
-  // An id is used again after a while; where the system tells what runs under it, look.
+  // Process ids are reused. If the system shows what runs under this id, check it.
   const command = readIfThere(`/proc/${pid}/cmdline`);
   if (command !== undefined && !command.includes("start.ts")) return;
   throw new SettingError(`STATE_DIR: ${dir} is in use by process ${pid}. End that one, or set STATE_DIR to another.`);
 }
 
-/** 32 random bytes in base64: what `MASTER_KEY` and `KEY_PEPPER` must be. */
+/** 32 random bytes in base64, as `MASTER_KEY` and `KEY_PEPPER` require. */
 export const randomKey = (): string => randomBytes(32).toString("base64");
 export const randomToken = (): string => randomBytes(24).toString("base64url");
 
@@ -84,6 +84,6 @@ function readIfThere(file: string): string | undefined {
 
 function writeSecret(file: string, value: string): void {
   writeFileSync(file, `${value}\n`, { mode: 0o600 });
-  // The mode above holds for a new file only.
+  // The mode above applies to a new file only.
   chmodSync(file, 0o600);
 }

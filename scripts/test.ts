@@ -1,8 +1,8 @@
 /**
- * `npm test`: types, lint, unused exports and the bundle side by side, then the tests inside the process and inside
- * workerd, then those against the real processes, which want the machine for themselves. Ends with `N passed, N failed`;
- * a check that fails counts as one failed. Arguments go to vitest: `npm test -- chat` runs the files whose path has
- * `chat` in it.
+ * `npm test`: types, lint, unused exports and the bundle's size in parallel, then the tests inside the process and
+ * inside workerd, then those against real processes, which need the machine to themselves. Ends with `N passed, N
+ * failed`; a failed check counts as one failed test. Arguments go to vitest: `npm test -- chat` runs the files with
+ * `chat` in their path.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -35,7 +35,7 @@ const counts = [
 report(counts);
 process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
 
-/** A script of package.json that passes or fails whole; its words are shown only where it fails. */
+/** Runs a script of package.json that passes or fails as a whole. Its output is shown only if it fails. */
 async function check(name: "typecheck" | "lint" | "unused" | "bundle"): Promise<Count> {
   const started = Date.now();
   let output = "";
@@ -67,7 +67,7 @@ async function vitest(what: string, projects: string[], options: string[] = []):
     ),
   );
   const { passed, failed } = read(file);
-  // A run can fail without a failed test: a file that does not load, an error after the last test.
+  // A run can fail without a failed test: a file that does not load, or an error after the last test.
   return { what, passed, failed: code !== 0 && failed === 0 ? 1 : failed, seconds: since(started) };
 }
 

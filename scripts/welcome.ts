@@ -1,4 +1,4 @@
-/** What `npm start` prints for a newcomer: everything to paste, and `ready` as the last line. */
+/** What `npm start` prints for a newcomer: commands to paste, and `ready` as the last line. */
 
 export interface Welcome {
   readonly gateway: string;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts workerd for scripts/workers.ts, which sets both variables. Notes the process id, so that it can be ended with
-# whoever started it; leaves Ctrl-C, which reaches the whole process group, to that one.
+# Starts workerd for scripts/workers.ts, which sets both variables. Writes the process id, so that the keeper can end
+# it. Ignores Ctrl-C, which reaches the whole process group: the process that started it stops workerd in order.
 trap '' INT HUP
 echo $$ > "$WORKERD_PID_FILE"
 exec "$WORKERD_BINARY" "$@"

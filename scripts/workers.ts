@@ -1,8 +1,8 @@
 /**
- * Runs a Worker of this repository in a workerd process of its own, as its wrangler.toml describes it: bindings are
- * written down there only. The Worker's port is workerd's own socket; nothing stands between it and the client.
+ * Runs a Worker of this repository in its own workerd process, as its wrangler.toml describes it, so bindings are
+ * listed only there. The Worker's port is workerd's own socket; there is no proxy before it.
  *
- * A workerd that dies is started again on the same storage and port, as it would be in production.
+ * A workerd that dies is started again on the same storage and port, as in production.
  */
 import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -17,7 +17,7 @@ import { migrate } from "./migrations.ts";
 import type { State } from "./state.ts";
 
 export interface WorkerSpec {
-  /** What it is called in logs and in `STATE_DIR`. */
+  /** The Worker's name in logs and in `STATE_DIR`. */
   readonly label: "gateway" | "sandbox";
   /** Its wrangler.toml. */
   readonly config: string;
@@ -42,7 +42,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
       bindings: { ...(bindings as Record<string, string>), ...overrides(Object.keys(config.vars)), ...spec.secrets },
       name: config.name ?? spec.label,
       modules: [{ type: "ESModule", path: "index.js", contents: script }],
-      // The front of miniflare, for its own use; tenants come in by the direct socket.
+      // miniflare's own front end; tenants use the direct socket.
       host: "127.0.0.1",
       port: 0,
       unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
@@ -58,7 +58,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   running.onEnd(async () => {
     runtime.stopping = true;
     await miniflare.dispose();
-    // Its process is gone; the id may soon be another's, which the keeper must not end.
+    // The process is gone and its id may be reused, so the keeper must not end it.
     rmSync(pidFile, { force: true });
   });
   await miniflare.ready;
@@ -70,7 +70,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   runCrons(config.triggers.crons ?? [], miniflare, say);
 }
 
-/** Variables of wrangler.toml that the environment sets otherwise. */
+/** Variables of wrangler.toml that the environment overrides. */
 function overrides(names: string[]): Record<string, string> {
   const set: Record<string, string> = {};
   for (const name of names) {
@@ -86,7 +86,7 @@ function workerdBinary(): string {
 
 const readPid = (file: string): string => readFileSync(file, "utf8").trim();
 
-/** Warnings and errors of the runtime itself; silent once it is being stopped. */
+/** Logs the runtime's own warnings and errors; silent while it is being stopped. */
 class RuntimeLog extends Log {
   stopping = false;
   readonly #say: Say;

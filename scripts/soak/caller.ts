@@ -1,16 +1,16 @@
-/** One of a customer's clients: runs errands one after the other, sometimes leaves before the end, and checks what is whole. */
+/** One client of a customer: runs errands one after the other, sometimes leaves early, and checks complete answers. */
 import { sleep } from "../../test/support/eventually.ts";
 import type { Customer } from "./customer.ts";
 import { ERRANDS, type Errand } from "./errands.ts";
 import { pick, type Random } from "./random.ts";
 
 const NAMES = Object.keys(ERRANDS);
-/** Drawn more often: what most calls are. */
+/** The most common calls are listed several times, so that they are drawn more often. */
 const DRAWN = [...NAMES, "chat", "chat", "chat stream", "chat stream with usage"];
 const LEAVES = 0.1;
 const LONGEST_PAUSE_MS = 60;
 
-/** When a client leaves: after so long, or after so many pieces of a stream. */
+/** When a client leaves: after a time, or after a number of pieces of a stream. */
 type Leave = { readonly afterMs: number } | { readonly afterPieces: number } | null;
 
 export class Caller {
@@ -29,13 +29,13 @@ export class Caller {
       const errand = ERRANDS[name]?.(random, this.#customer.names);
       const leave = this.#drawLeave(errand?.streams ?? false);
       const pauseMs = random() * LONGEST_PAUSE_MS;
-      // All is drawn before the call is made: what it comes to must not move what is drawn next.
+      // Everything is drawn before the call, so that its outcome cannot change what is drawn next.
       if (errand) await this.#run(name, errand, leave);
       await sleep(pauseMs);
     }
   }
 
-  /** Each errand once. */
+  /** Runs each errand once. */
   async callEach(): Promise<void> {
     for (const [name, errand] of Object.entries(ERRANDS)) {
       await this.#run(name, errand(this.#random, this.#customer.names), null);

@@ -38,7 +38,7 @@ export class Customer extends Party {
     }
   }
 
-  /** The key it uses is revoked, and it goes on with another. */
+  /** Revokes the key in use and continues with a new one. */
   async changeKey(): Promise<void> {
     const { operator, account, keyId } = this.tenant;
     const { id, key } = await operator.key(account);

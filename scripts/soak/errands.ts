@@ -1,4 +1,4 @@
-/** What customers call for, and how each knows that an answer that came as whole is whole. */
+/** The calls that customers make, and for each a check that a complete answer is correct. */
 import { COMMON, tokensOf } from "../../sandbox/chat/tokens.ts";
 import { recordingLengthMs } from "../../src/core/formats/audio/recording.ts";
 import { wav } from "../../test/support/audio.ts";
@@ -7,18 +7,18 @@ import type { Random } from "./random.ts";
 
 export interface Errand {
   readonly asked: Asked;
-  /** Comes in frames, so that a client can leave between two. */
+  /** The answer comes in frames, so a client can leave between two. */
   readonly streams: boolean;
-  /** What is wrong with an answer that came as whole; null: nothing. May throw on what is no such answer at all. */
+  /** What is wrong with a complete answer; null: nothing. May throw if the body is not an answer at all. */
   readonly flawOf: (body: Uint8Array) => string | null;
 }
 
-/** Often enough apart that a client can leave in between. */
+/** Long enough that a client can leave between frames. */
 const FRAME_DELAY_MS = 3;
-/** Of the service: an answer can be a frame longer, not shorter. */
+/** The service's speed of speech. An answer may be a frame longer, not shorter. */
 const MS_PER_CHARACTER = 60;
 
-/** The JSON answers that are looked at, as far as they are. */
+/** The parts of JSON answers that are checked. */
 interface Body {
   readonly choices?: readonly {
     readonly message?: { readonly content: string };
@@ -70,7 +70,7 @@ function responseStreamFlaw(body: Uint8Array, tokens: number): string | null {
   return hasTokens(text, tokens);
 }
 
-/** Draws twice for every errand, whatever becomes of it. */
+/** Draws twice for every errand, whatever its outcome. */
 function textErrand(endpoint: "chat" | "responses", random: Random, names: Names, stream: "no" | "yes" | "usage") {
   const tokens = 1 + Math.floor(random() * 60);
   const cached = Math.floor(random() * 20);
@@ -102,7 +102,7 @@ function speech(random: Random, names: Names, stream: boolean): Errand {
   };
 }
 
-/** A form: the answer says how long the file was. */
+/** A form; the answer reports how long the file was. */
 function transcription(random: Random, names: Names): Errand {
   const ms = 300 + Math.floor(random() * 2_700);
   const form = { file: wav({ ms }), response_format: "verbose_json" };
@@ -122,7 +122,7 @@ function small(endpoint: string, names: Names, isWhole: (body: Body) => unknown)
 }
 const hasPicture = ({ data }: Body) => data?.[0]?.url || data?.[0]?.b64_json;
 
-/** By name; the names stand in reports. */
+/** By name; the names appear in reports. */
 export const ERRANDS: Readonly<Record<string, (random: Random, names: Names) => Errand>> = {
   chat: (random, names) => textErrand("chat", random, names, "no"),
   "chat stream": (random, names) => textErrand("chat", random, names, "yes"),

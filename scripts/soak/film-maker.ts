@@ -1,13 +1,13 @@
-/** A customer's client that makes videos: submits one, asks after it until it has ended, then the next. */
+/** A customer's client that makes videos: it submits one, polls until it has ended, then submits the next. */
 import { sleep } from "../../test/support/eventually.ts";
 import { jsonTo } from "../../test/support/service.ts";
 import type { Customer } from "./customer.ts";
 import { pick, type Random } from "./random.ts";
 
-/** An account may submit ten a minute: with this a few are refused. */
+/** An account may submit ten a minute; with these pauses a few are refused. */
 const LONGEST_PAUSE_MS = 6_000;
 const LONGEST_JOB_S = 5;
-/** Much more than a job, a restart and the gateway's own pause between polls take. */
+/** Much longer than a job, a restart and the gateway's pause between polls take together. */
 const PATIENCE_MS = 90_000;
 const POLL_EVERY_MS = 500;
 const FAILS = "[fail:content_filtered.output_video] ";
@@ -21,7 +21,7 @@ interface Job {
 }
 interface Order {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** When its client leaves without waiting for the id: the job is made and paid all the same. */
+  /** When its client leaves without waiting for the id; the job is still made and paid for. */
   readonly leavesAfterMs: number | null;
   readonly pauseMs: number;
 }
@@ -35,7 +35,7 @@ export class FilmMaker {
     this.#random = random;
   }
 
-  /** Begins none after that time, and waits for the end of the last. */
+  /** Starts no job after `untilMs`, and waits for the last one to end. */
   async makeUntil(untilMs: number): Promise<void> {
     while (Date.now() < untilMs) {
       const order = this.#draw();

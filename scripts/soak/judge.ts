@@ -1,4 +1,4 @@
-/** The judge of a soak, once all is at rest: do ledger, usage, losses and the service's executions say the same? */
+/** Judges a soak when everything is at rest: do ledger, usage, losses and the service's executions agree? */
 import { type JoinedEvent, mismatches, untold, usageEventsOf } from "../../test/support/joined-books.ts";
 import type { Operator } from "../../test/support/operator.ts";
 import type { Execution } from "../../test/support/sandbox.ts";
@@ -16,7 +16,7 @@ interface Judged {
 }
 
 const LATE = ".late";
-/** An endless stream is ended one life of a hold before this. */
+/** An endless stream is ended one hold's life before this. */
 export const LONGEST_HOLD_MS = 60_000;
 
 export async function judge(
@@ -27,7 +27,7 @@ export async function judge(
   done: Done,
 ): Promise<Judged> {
   const tenants = parties.map(({ tenant }) => tenant);
-  // What has no id of a call are the gateway's own questions and the operator's.
+  // Rows without a call's id are requests of the gateway itself and of the operator.
   const calls = (await operator.sandbox.allCalls()).filter(({ request_id }) => request_id !== null);
   const executions = calls.filter(({ executed }) => executed);
   const stored = tenants.flatMap(({ account }) => usageEventsOf(stateDir, account));
@@ -72,7 +72,7 @@ function explainAll(
   });
 }
 
-/** The rows that were explained are all that audit and reports know of. */
+/** Compares audit and reports with the sum of the explained rows. */
 async function unbooked(
   operator: Operator,
   parties: readonly Party[],
@@ -114,7 +114,7 @@ function sumOf(counts: readonly ReadonlyMap<string, number>[]): Map<string, numb
   return sums;
 }
 
-/** A line for each errand: what it came to how often. */
+/** A line for each errand with the number of each outcome. */
 function byErrand(answers: ReadonlyMap<string, number>): string[] {
   const errands = Map.groupBy(answers, ([name]) => name.slice(0, name.lastIndexOf(":")));
   return [...errands].map(([errand, some]) => {

@@ -1,6 +1,6 @@
 /**
- * Why the operator lost what its books say it lost, entry by entry. A reason has to be seen from outside: a kill while
- * the call ran, a try that the service's own log has. What has none is unexplained, and fails the soak.
+ * Explains each entry of the operator's losses. A reason must be visible from outside: a kill during the call, or a try
+ * in the service's own log. An entry without one is unexplained and fails the soak.
  */
 import { costOf, type UnitPrices } from "../../src/core/pricing/prices.ts";
 import type { JoinedEvent } from "../../test/support/joined-books.ts";
@@ -8,12 +8,12 @@ import type { Execution } from "../../test/support/sandbox.ts";
 import type { BookRow } from "./operator-book.ts";
 import { meteredOf } from "./price-check.ts";
 
-/** What is known of a call besides its row. */
+/** What is known about a call besides its loss row. */
 export interface Evidence {
-  /** Its usage event, and the one of an end that came after its hold had expired. */
+  /** Its usage event, and the second one if it ended after its hold had expired. */
   readonly event: JoinedEvent | undefined;
   readonly late: JoinedEvent | undefined;
-  /** All that reached the service under its id, refused or not. */
+  /** Every request that reached the service under its id, refused or not. */
   readonly tries: readonly Execution[];
 }
 
@@ -24,9 +24,9 @@ export interface Explained {
   readonly flaw: string | null;
 }
 
-/** A status that says that nothing was done. */
+/** Statuses that mean that nothing was executed. */
 const NOT_EXECUTED: ReadonlySet<number> = new Set([400, 401, 402, 403, 404, 409, 413, 415, 422, 429, 503]);
-/** What is asked before a job is submitted, under the same id. */
+/** Quotes come before a job's submission, under the same id. */
 const QUOTE = "/quote";
 
 export function explainLoss(
@@ -60,7 +60,7 @@ export function explainLoss(
   return { row, reason: `lost try, ${after}: ${statuses.sort().join("; ")}`, flaw };
 }
 
-/** An event's line in a table, and the sums per reason above it. */
+/** Each entry's line in a table, under the sums by reason. */
 export function lossTable(explained: readonly Explained[]): string[] {
   const byReason = Map.groupBy(explained, ({ row, reason }) => `${row.kind} ${reason}`);
   const sums = [...byReason]

@@ -1,4 +1,7 @@
-/** What the gateway's workerd holds in memory, resident, as Linux tells it. A process that was killed says nothing of the next. */
+/**
+ * Resident memory of the gateway's workerd, read from Linux. A figure of a killed process cannot be compared with the
+ * next one's.
+ */
 import { sleep } from "../../test/support/eventually.ts";
 import { residentMb } from "../../test/support/memory.ts";
 import type { TollgateProcess } from "../../test/support/process.ts";
@@ -11,7 +14,7 @@ interface Sample {
 /** Objects leave memory after ten idle seconds. */
 const SETTLED_AFTER_MS = 15_000;
 const SAMPLE_EVERY_MS = 5_000;
-/** What the allocator keeps or not from one time to the next. */
+/** The allocator's normal variation. */
 const FLAT_MB = 32;
 const LEAK_MB = 100;
 
@@ -25,7 +28,7 @@ function sampleOf(tollgate: TollgateProcess): Sample | null {
   }
 }
 
-/** After it had the time to let go of what nobody uses. */
+/** Samples after unused objects had time to leave memory. */
 export async function restingMemory(tollgate: TollgateProcess): Promise<Sample | null> {
   await sleep(SETTLED_AFTER_MS);
   return sampleOf(tollgate);
@@ -48,7 +51,7 @@ export function watchMemory(tollgate: TollgateProcess): { stop: () => readonly S
 
 export interface MemoryReport {
   readonly lines: readonly string[];
-  /** Only one process from the warm-up on can be said to have leaked. */
+  /** Meaningful only if the same process ran since the warm-up. */
   readonly leaked: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The operator's book of an account, row by row, as it stands in the file of the account's object. */
+/** Reads the operator's losses of each account, row by row, from the file of the account's object. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -11,7 +11,7 @@ export interface BookRow {
   readonly reason: string | null;
 }
 
-/** Of all accounts, but for rows of nothing. */
+/** Of all accounts, without rows of zero. */
 export function readOperatorBooks(stateDir: string): BookRow[] {
   const files = readdirSync(join(stateDir, "gateway"), { recursive: true, encoding: "utf8" });
   return files

@@ -1,6 +1,7 @@
 /**
- * What was charged by own count against what was executed: the input never 5 % below, and exact figures for whoever has
- * heard all of it. What was sent towards a client that had left, and did not pass, is not charged: that is told as a sum.
+ * Compares own counts with what was executed: input is never more than 5 % below, and a client that received everything
+ * is charged exactly. Output that was sent towards a client that had left, and did not pass the gateway, is not
+ * charged; it is reported as a sum.
  */
 import type { JoinedEvent } from "../../test/support/joined-books.ts";
 import type { Execution } from "../../test/support/sandbox.ts";
@@ -22,7 +23,7 @@ export function checkOwnCounts(
   const sums = new Map<string, { calls: number; charged: number; used: number; output: number; made: number }>();
   for (const event of events) {
     const { event_id, source, outcome } = event;
-    // An expired hold is charged what the last renewal carried: the table of losses tells of it.
+    // An expired hold is charged what the last renewal reported; the table of losses covers it.
     if (outcome === "expired") continue;
     if (heardAll.has(event_id) && source !== "exact") {
       wrong.push(`${event_id} was left after its last word and is charged by own count: ${JSON.stringify(event)}`);

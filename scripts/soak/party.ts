@@ -1,11 +1,11 @@
-/** Whoever calls: the tenant it calls as, what it was answered, and what should not have happened. */
+/** A caller of the soak: its tenant, the answers it got, and what should not have happened. */
 import type { Tenant } from "../../test/support/tenant.ts";
 
-/** What a call may come to under faults, kills and revocations. */
+/** Statuses that a call may get under faults, kills and revocations. */
 const EXPECTED: ReadonlySet<number> = new Set([200, 202, 400, 401, 404, 413, 422, 429, 502, 503, 504]);
 
 export class Party {
-  /** How often each errand came to what. */
+  /** How often each errand had each outcome. */
   readonly answers = new Map<string, number>();
   readonly surprises: string[] = [];
   tenant: Tenant;
@@ -14,7 +14,7 @@ export class Party {
     this.tenant = tenant;
   }
 
-  /** What a call came to: a status, or how it was cut short. */
+  /** Records a call's outcome: a status, or how it was cut short. */
   answered(errand: string, what: number | "left" | "broken", body = "", expected = EXPECTED): void {
     const name = `${errand}: ${what}`;
     this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
@@ -26,7 +26,7 @@ export class Party {
   }
 }
 
-/** How often each name is there, the most frequent first. */
+/** Counts each name, the most frequent first. */
 export function tally(names: readonly string[]): string {
   const groups = [...Map.groupBy(names, (name) => name)].sort((a, b) => b[1].length - a[1].length);
   return groups.map(([name, some]) => `${some.length} ${name}`).join(", ");

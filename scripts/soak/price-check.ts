@@ -1,11 +1,11 @@
-/** Whether tenants paid the price of what the service says they used: to the nano-USD. */
+/** Checks to the nano-USD that tenants paid the price of what the service reports as used. */
 import { costOf, type UnitPrices } from "../../src/core/pricing/prices.ts";
 import { UNITS, type Unit, type Usage } from "../../src/core/pricing/usage.ts";
 import type { JoinedEvent } from "../../test/support/joined-books.ts";
 import type { Execution } from "../../test/support/sandbox.ts";
 import { PRICES_USD } from "../../test/support/service.ts";
 
-/** A million tokens; so odd that rounding shows. */
+/** USD for a million tokens; uneven, so that rounding errors show. */
 export const VIDEO_PRICES_USD = {
   video_tokens_720p: 7.000123457,
   video_tokens_1080p: 8.000123457,
@@ -26,8 +26,8 @@ export interface PriceCheck {
 }
 
 /**
- * What was settled by exact figures must cost what the service's log says was used. Audio is measured as it passes, so a
- * part of it is exact, too: there the log counts what was sent and the gateway what arrived, which is no more.
+ * Calls settled by exact figures must cost what the service's log reports. Audio is measured as it passes, so a part of
+ * it is exact too: the log counts what was sent, the gateway what arrived, which is never more.
  */
 export function checkPrices(events: readonly JoinedEvent[], executions: readonly Execution[]): PriceCheck {
   const byCall = new Map(events.map((event) => [event.event_id, event]));
@@ -35,7 +35,7 @@ export function checkPrices(events: readonly JoinedEvent[], executions: readonly
   let checked = 0;
   for (const execution of executions) {
     const event = byCall.get(execution.request_id ?? "");
-    // An answer that was never given is the operator's loss; the call may have been carried out by another try.
+    // An answer that was not delivered is the operator's loss; another try may have served the call.
     const answered = execution.answered && execution.status !== null && execution.status < 300;
     if (event?.source !== "exact" || !answered || !execution.usage) continue;
     checked += 1;
@@ -50,7 +50,7 @@ export function checkPrices(events: readonly JoinedEvent[], executions: readonly
   return { checked, wrong };
 }
 
-/** The log says seconds; they are metered in ms. */
+/** The log has seconds; they are metered in ms. */
 export function meteredOf(logged: Readonly<Record<string, number>>): Usage {
   return Object.fromEntries(
     Object.entries(logged).map(([unit, quantity]) => {

@@ -1,6 +1,6 @@
 /**
- * An honest tenant that does nothing but small calls, one after the other, and now and then a large one: what others do
- * must not be felt there. Its models have no faults; what a kill cuts short does not count.
+ * An honest tenant that makes small calls one after the other, and sometimes a large one, to check that other tenants
+ * do not slow it down. Its models have no faults; calls cut short by a kill do not count.
  */
 import { sleep } from "../../test/support/eventually.ts";
 import type { Operator } from "../../test/support/operator.ts";
@@ -14,11 +14,11 @@ const PAUSE_MS = 40;
 const LARGE_EVERY_MS = 7_000;
 const LARGE = "word ".repeat(300_000);
 const SERVED: ReadonlySet<number> = new Set([200]);
-/** After a kill: workerd is started again, and every object. */
+/** After a kill, workerd and every object start again, which slows calls for this long. */
 const KILL_FELT_MS = 10_000;
 /**
- * Bodies of 20 MB without credit are sent all the while, by this very process and to two cores: this is what they may make
- * of a small call. One body that is built as values takes twenty times as long.
+ * The slowest p99 of a small call, ms. Meanwhile this process sends bodies of 20 MB without credit, on two cores; a
+ * body that is fully parsed would take twenty times as long.
  */
 const MOST_P99_MS = 1_500;
 const FEWEST = 100;

@@ -1,9 +1,12 @@
-/** Draws that are the same for the same seed; whoever draws has a stream of his own, so that nobody's timing moves another's. */
+/**
+ * Random numbers that are the same for the same seed. Each user has a stream of its own, so that its draws do not
+ * depend on the timing of others.
+ */
 
 /** Numbers in [0, 1). */
 export type Random = () => number;
 
-/** The stream of one who draws (mulberry32, begun at an FNV-1a hash of seed and name). */
+/** The stream of this name (mulberry32, seeded by an FNV-1a hash of seed and name). */
 export function streamOf(seed: number, name: string): Random {
   let state = 0x811c9dc5;
   for (const character of `${seed} ${name}`) state = Math.imul(state ^ character.charCodeAt(0), 0x01000193);

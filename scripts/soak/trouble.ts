@@ -1,4 +1,4 @@
-/** What goes wrong while the soak runs: faults upstream, the gateway killed, keys revoked. */
+/** Trouble during the soak: faults upstream, kills of the gateway, revoked keys. */
 import { sleep } from "../../test/support/eventually.ts";
 import type { Operator } from "../../test/support/operator.ts";
 import type { TollgateProcess } from "../../test/support/process.ts";
@@ -11,7 +11,7 @@ const STATUSES: readonly Fault[] = [400, 429, 500, 502, 503, 504, 520, 524].map(
   fault: "status",
   status,
 }));
-/** What comes in place of a part of an answer. */
+/** Faults that replace a part of an answer. */
 const SPOILT: readonly Fault[] = [
   { fault: "garble", after_frames: 2 },
   { fault: "error_frame", after_frames: 2 },
@@ -22,13 +22,13 @@ const OTHERS: readonly Fault[] = [
   { fault: "truncate", after_frames: 2 },
   { fault: "no_done" },
   { fault: "no_usage" },
-  // No figure that could be meant: a zero would be believed.
+  // Figures that cannot be true; a zero would be believed.
   { fault: "usage", usage: { prompt_tokens: -1, completion_tokens: 1e12, total_tokens: -1 } },
 ];
 const FAULTS: readonly Fault[] = [...STATUSES, ...SPOILT, ...OTHERS];
-/** Spoilt audio is shorter audio with a clean end: nobody can tell that it is not whole. */
+/** Spoilt audio is shorter audio with a clean end, so nothing can detect that it is incomplete. */
 const FAULTS_OF_AUDIO: readonly Fault[] = [...STATUSES, ...OTHERS];
-/** A submission refused with a code of the contract was not carried out (contract, "Errors", rule 5). */
+/** A submission refused with a code of the contract was not executed (contract, "Errors", rule 5). */
 const FAULTS_OF_SUBMISSIONS: readonly Fault[] = [
   ...STATUSES.map((fault) => ({ ...fault, executed: false })),
   ...SPOILT,
@@ -52,15 +52,15 @@ const MOST_TIMES = 3;
 const KILLS = 0.05;
 const REVOCATIONS = 0.2;
 
-/** Counted over the whole run. */
+/** Counts over the whole run. */
 export interface Done {
   faults: number;
   revocations: number;
-  /** When each was, ms. */
+  /** When each kill was, ms. */
   readonly killsAtMs: number[];
 }
 
-/** Something every second or so; where kills are wanted, one about every twenty. */
+/** Makes trouble every second or so; with `kills`, a kill about every twenty seconds. */
 export class Trouble {
   readonly done: Done = { faults: 0, revocations: 0, killsAtMs: [] };
   readonly #tollgate: TollgateProcess;
@@ -84,7 +84,7 @@ export class Trouble {
     this.#pid = at.tollgate.workerdPid();
   }
 
-  /** True where workerd is still the process that it was after the last kill. */
+  /** True if workerd is still the process that ran after the last kill. */
   get survived(): boolean {
     return this.#tollgate.workerdPid() === this.#pid;
   }

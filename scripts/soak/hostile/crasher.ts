@@ -1,4 +1,4 @@
-/** Sends bodies that cost much to look at and nothing to send, without the credit for any of them. */
+/** Sends bodies that are cheap to send and costly to inspect, without credit for any of them. */
 import { sleep } from "../../../test/support/eventually.ts";
 import { unique } from "../../../test/support/operator.ts";
 import { pick, type Random } from "../random.ts";
@@ -6,7 +6,10 @@ import type { Attacker, Rogue } from "./rogue.ts";
 
 const PATH = "/v1/chat/completions";
 const MB = 1_000_000;
-/** Refused for what it is, for want of credit, for its size, or because too much of this tenant's was refused or waits. */
+/**
+ * Refused for the content, for lack of credit, for the size, or because too many bodies of this tenant were refused or
+ * are waiting.
+ */
 const EXPECTED: ReadonlySet<number> = new Set([400, 401, 402, 404, 413, 429, 503]);
 const LONGEST_PAUSE_MS = 1_500;
 const JUNK_KEYS = 0.15;
@@ -23,7 +26,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   "30 MB of text": messages(`[{"role":"user","content":"${repeated("x", 30 * MB)}"}]`),
 };
 const encoder = new TextEncoder();
-/** Made once: what the soak itself does with them must not look like the gateway's doing. */
+/** Built once, so that the soak's own work does not look like the gateway's. */
 const BODIES = new Map(Object.entries(TEXTS).map(([name, text]) => [name, encoder.encode(text)]));
 const NAMES = [...BODIES.keys()];
 
@@ -69,7 +72,7 @@ export class Crasher implements Attacker {
       const response = await rogue.tenant.fetch(PATH, { method: "POST", headers, body });
       rogue.answered(name, response.status, await response.text(), EXPECTED);
     } catch {
-      // Answered before all of it was read, and closed.
+      // The gateway answered before reading all of it and closed the connection.
       rogue.answered(name, "broken");
     }
   }

@@ -1,4 +1,4 @@
-/** Promises a body and sends a part of it: then vanishes, falls silent, or sends a byte now and then. */
+/** Announces a body and sends only a part of it: then it vanishes, falls silent, or sends a byte now and then. */
 import { type ClientRequest, request } from "node:http";
 import { sleep } from "../../../test/support/eventually.ts";
 import { pick, type Random } from "../random.ts";
@@ -8,7 +8,10 @@ const PROMISED_BYTES = 4_000_000;
 const LONGEST_PART_BYTES = 300_000;
 const LONGEST_STAY_MS = 300;
 const DRIP_EVERY_MS = 250;
-/** A body is judged each ten seconds, and what came at once pays for the first ten; and a while to notice. */
+/**
+ * The gateway judges a body's speed every ten seconds, and what came at once pays for the first ten. The rest is slack
+ * to notice.
+ */
 const LET_GO_WITHIN_MS = 27_000;
 const EXPECTED: ReadonlySet<number> = new Set([400, 401, 402, 413, 429, 503]);
 const LONGEST_PAUSE_MS = 500;
@@ -18,7 +21,7 @@ const UPLOADS: readonly Upload[] = [
   { path: "/v1/chat/completions", contentType: "application/json" },
   { path: "/v1/audio/transcriptions", contentType: "multipart/form-data; boundary=part" },
 ];
-/** `abrupt`: as a crashed client does; else by a plain end of the connection. */
+/** `abrupt`: like a crashed client; otherwise the connection is ended normally. */
 type Way = "abrupt" | "silent" | "drip";
 
 export class Dropper implements Attacker {
@@ -47,7 +50,7 @@ export class Dropper implements Attacker {
     }
   }
 
-  /** Until the gateway has had enough. */
+  /** Stays until the gateway ends the connection. */
   async #stay(name: string, sending: Sending, drips: boolean): Promise<void> {
     const deadlineMs = Date.now() + LET_GO_WITHIN_MS;
     while (!sending.over() && Date.now() < deadlineMs) {

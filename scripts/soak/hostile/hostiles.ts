@@ -1,4 +1,4 @@
-/** The hostile tenants of a soak: one of each kind, each with an account of its own. */
+/** The hostile tenants of a soak: one of each kind, each with its own account. */
 import type { Operator } from "../../../test/support/operator.ts";
 import type { Random } from "../random.ts";
 import { Crasher } from "./crasher.ts";
@@ -8,7 +8,7 @@ import { Pauser } from "./pauser.ts";
 import { Rogue } from "./rogue.ts";
 import { Smuggler } from "./smuggler.ts";
 
-/** Without credit for what they send. */
+/** Too little credit for what they send. */
 const POOR = { balance_usd: 0.000001 };
 
 export class Hostiles {
@@ -47,7 +47,7 @@ export class Hostiles {
     return new Hostiles(rogues, randomOf);
   }
 
-  /** Calls that were left when all had been said. */
+  /** Calls whose client left after the model had finished. */
   get heardAll(): ReadonlySet<string> {
     return new Set(this.leavers.flatMap(({ heardAll }) => [...heardAll]));
   }

@@ -1,6 +1,7 @@
 /**
- * Leaves streams early, or just before the usage comes, with prompts where a count might miss them: tools, arguments of
- * tool calls, images, earlier turns. Who has seen the last `finish_reason` pays exactly; all pay for what they sent.
+ * Leaves streams early, or just before the usage comes, with prompts that a count might miss: tools, arguments of tool
+ * calls, images, earlier turns. A client that has seen the last `finish_reason` pays exactly; all pay for what they
+ * sent.
  */
 
 import { sleep } from "../../../test/support/eventually.ts";
@@ -13,7 +14,7 @@ const RESPONSES = "/v1/responses";
 const OUTPUT_TOKENS = 60;
 const FRAME_DELAY_MS = 3;
 const LONGEST_PAUSE_MS = 200;
-/** What a model says last before its usage. */
+/** The last frame of a model's output before its usage. */
 const LAST_WORD = { [CHAT]: /"finish_reason":"/, [RESPONSES]: /"type":"response\.output_item\.done"/ };
 
 const LONG = "word ".repeat(4_000);
@@ -47,7 +48,7 @@ const PROMPTS: Readonly<Record<string, Prompt>> = {
 };
 
 export class Leaver implements Attacker {
-  /** Calls that were left after the last word: exact, whoever left. */
+  /** Calls that were left after the output ended: they are charged exactly. */
   readonly heardAll = new Set<string>();
   readonly #rogue: Rogue;
   readonly #random: Random;
@@ -77,7 +78,7 @@ export class Leaver implements Attacker {
     }
   }
 
-  /** A long turn to come back to. */
+  /** Makes a long turn to continue later. */
   async #makeTurn(): Promise<string | null> {
     try {
       const { path, init } = jsonTo(RESPONSES, { model: this.#rogue.chat, input: LONG, max_output_tokens: 16 });
@@ -91,7 +92,7 @@ export class Leaver implements Attacker {
     }
   }
 
-  /** `afterPieces`: null means after the last word. */
+  /** `afterPieces`: null means after the output has ended. */
   async #leave(name: string, path: Prompt["path"], fields: object, afterPieces: number | null): Promise<void> {
     const rogue = this.#rogue;
     const leaving = new AbortController();

@@ -1,6 +1,6 @@
 /**
- * Makes a call outlive the hold that pays for it: by a large stream that it stops reading, or by one that is made so slowly
- * that it would go on for an hour. The gateway lets both go, and what was passed is charged.
+ * Makes a call outlive its hold: with a large stream that it stops reading, or with one so slow that it would last an
+ * hour. The gateway ends both and charges what was delivered.
  */
 import { sleep } from "../../../test/support/eventually.ts";
 import { jsonTo } from "../../../test/support/service.ts";
@@ -8,11 +8,11 @@ import type { Random } from "../random.ts";
 import type { Attacker, Rogue } from "./rogue.ts";
 
 const PATH = "/v1/chat/completions";
-/** More than fits between the sandbox and a client that does not read: some 25 MB. */
+/** Some 25 MB, more than the buffers between the sandbox and a client that does not read. */
 const LARGE = { sandbox_output_tokens: 100_000, sandbox_frame_delay_ms: 0 };
-/** A piece every so often: it would go on for an hour. */
+/** A slow stream that would last an hour. */
 const SLOW = { sandbox_output_tokens: 7_200, sandbox_frame_delay_ms: 500 };
-/** What is between the two fills up first; then a reader that takes nothing is waited for as long as its upstream says. */
+/** Buffers fill up first; then the gateway waits for the reader as long as the upstream's idle time allows. */
 const PAUSE_MS = 20_000;
 const READS_ON_FOR_MS = 5_000;
 const LONGEST_REST_MS = 4_000;
@@ -61,7 +61,7 @@ export class Pauser implements Attacker {
     }
   }
 
-  /** Leaves only when the soak ends: before that, the gateway has to end it. */
+  /** Leaves only when the soak ends; the gateway must end the call before that. */
   async #linger(body: object, untilMs: number): Promise<void> {
     const rogue = this.#rogue;
     const { init } = jsonTo(PATH, body);

@@ -1,17 +1,17 @@
-/** A hostile tenant: a key that works, and models that no fault is set for, so that whatever goes wrong is its own doing. */
+/** A hostile tenant: a working key, and models without faults, so that anything that goes wrong is its own doing. */
 import { type Operator, unique } from "../../../test/support/operator.ts";
 import { pricesOf } from "../../../test/support/service.ts";
 import type { Tenant } from "../../../test/support/tenant.ts";
 import { Party } from "../party.ts";
 
-/** No fault of the soak is set for it. */
+/** A model without faults in the soak. */
 const CHAT_MODEL = "llama-70b";
-/** Below it a paused reader's answer fits into what lies between the two processes. */
+/** With fewer tokens, a paused reader's answer would fit into the buffers between the processes. */
 const MAX_OUTPUT_TOKENS = 100_000;
-/** After so long a reader that takes nothing is let go, ms. */
+/** A reader that takes nothing for this long is disconnected, ms. */
 const IDLE_MS = 4_000;
 
-/** What all of them do; each attack ends soon after that time. */
+/** What all of them do. Each attack ends soon after the given time. */
 export interface Attacker {
   attackUntil(untilMs: number): Promise<void>;
 }

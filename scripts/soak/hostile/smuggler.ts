@@ -1,7 +1,7 @@
 /**
- * Says one thing to the gateway and another to an engine: names that engines fold into others, fields of engines' own,
- * forms that readers differ on. All of it is refused, and nothing of it is executed. The caller's own data, which merely
- * looks like that, passes.
+ * Sends requests that the gateway and an engine may read differently: names that engines fold into others, fields of
+ * engines' own, forms that parsers disagree on. All of them must be refused and none executed. The caller's own data,
+ * which only looks like that, must pass.
  */
 import { sleep } from "../../../test/support/eventually.ts";
 import { B, bytesOf, SMUGGLED } from "../../../test/support/forms.ts";
@@ -16,7 +16,7 @@ const SERVED: ReadonlySet<number> = new Set([200]);
 const LONGEST_PAUSE_MS = 150;
 
 const image = (url: string) => ({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url } }] }] });
-/** Beside a sound call. */
+/** Each is added to a valid call. */
 const TWINS: readonly Readonly<Record<string, unknown>>[] = [
   { Model: "dear" },
   { MODEL: "dear" },
@@ -37,7 +37,7 @@ const TWINS: readonly Readonly<Record<string, unknown>>[] = [
   image("https://10.0.0.1/a.png"),
   image("file:///etc/passwd"),
 ];
-/** What belongs to the caller may be called anything. */
+/** The caller's own data may use any names. */
 const HONEST: readonly Readonly<Record<string, unknown>>[] = [
   { metadata: { background: "blue", Model: "mine" } },
   {
@@ -54,7 +54,7 @@ const HONEST: readonly Readonly<Record<string, unknown>>[] = [
 ];
 
 export class Smuggler implements Attacker {
-  /** Ids of calls that were refused: none may have been executed. */
+  /** Ids of refused calls: none may have been executed. */
   readonly refused = new Set<string>();
   readonly #rogue: Rogue;
   readonly #random: Random;
