@@ -1,13 +1,13 @@
 /**
- * Who may do what to the keys and teams of an account. The operator may do anything; a tenant's key has a ceiling: itself.
- * The account object checks this in the transaction that makes the change, so a key that was just revoked or narrowed can
- * do nothing more.
+ * Who may do what to the keys and teams of an account. The operator may do anything; a tenant's key has a ceiling:
+ * itself. The account object checks this in the transaction that makes the change, so a key that was just revoked or
+ * narrowed can do nothing more.
  *
- * The rules for a key. A member manages nothing. No key changes itself. No key creates one with more than it has, gives an
- * existing key more of anything, or rotates a key that has more (rotation reveals the secret). It does not touch keys
- * of a higher role, neither directly nor through a team that such a key is in: it may not delete, block or limit that
- * team. It gives no team more than it has, and does not move a key that has more out of a team that limited it. A key
- * that belongs to a team sees only that team's keys and may not set the limits of teams.
+ * The rules for a key. A member manages nothing. No key changes itself. No key creates one with more than it has, gives
+ * an existing key more of anything, or rotates a key that has more (rotation reveals the secret). It does not touch
+ * keys of a higher role, neither directly nor through a team that such a key is in: it may not delete, block or limit
+ * that team. It gives no team more than it has, and does not move a key that has more out of a team that limited it. A
+ * key that belongs to a team sees only that team's keys and may not set the limits of teams.
  */
 
 import type { KeyDigest, KeyId, TeamId } from "../ids.ts";
@@ -60,7 +60,7 @@ export type NotManaged =
   | { kind: "denied"; denial: Denial }
   /** No such key or team that the actor can see; for a key, no live one. */
   | { kind: "unknown" }
-  /** The operator is told that the key is revoked, or the team deleted. */
+  /** Already revoked or deleted; only the operator gets this answer. */
   | { kind: "ended" }
   | { kind: "account_deleted" }
   /** The named team is not a live one. */

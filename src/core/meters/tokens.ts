@@ -94,8 +94,8 @@ export interface TokenFigures {
 const LOW_INPUT_SHARE = 10;
 
 /**
- * Own count: what was sent, and what was written in the part of the answer that has passed. It settles a call whose usage
- * is unknown, and tells whether an upstream's figures are suspiciously low. It never exceeds the bound.
+ * Own count: what was sent, and what was written in the part of the answer that has passed. It settles a call whose
+ * usage is unknown, and tells whether an upstream's figures are suspiciously low. It never exceeds the bound.
  */
 export class OwnCount {
   readonly #inputTokens: number;

@@ -112,8 +112,8 @@ export function waitOf(failure: Failure): number | null {
 }
 
 /**
- * What the caller gets when the last try failed like this. If the outcome is unknown, the caller should repeat only a call
- * whose second execution has no lasting effect. `retryAfterMs`: when a target may be free again.
+ * What the caller gets when the last try failed like this. If the outcome is unknown, the caller should repeat only a
+ * call whose second execution has no lasting effect. `retryAfterMs`: when a target may be free again.
  */
 export function lastRefusal(
   failure: Failure,

@@ -74,8 +74,8 @@ export function usageWasRead(health: TargetHealth, foreign: boolean, nowMs: numb
 }
 
 /**
- * Its streams may be piped natively: its usage frames are known to hold nothing else, and none of its streams was broken
- * lately.
+ * Its streams may be piped natively: its usage frames are known to hold nothing else, and none of its streams was
+ * broken lately.
  */
 export const mayPassUnread = (health: TargetHealth, nowMs: number): boolean =>
   health.usageKnown &&

@@ -1,4 +1,6 @@
-/** Custom instances (contract: POST /inference-instances/{instance_id}/proxy/{custom_api_path}): any bytes both ways. */
+/**
+ * Custom instances, any bytes both ways (contract: POST /inference-instances/{instance_id}/proxy/{custom_api_path}).
+ */
 import { onePerCall } from "../../meters/flat.ts";
 import { anything } from "../body.ts";
 import { endpoint } from "../endpoint.ts";

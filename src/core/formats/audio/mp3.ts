@@ -4,7 +4,7 @@
  */
 import { type AudioWindow, MAX_FALSE_STARTS, type Tally, type Walk } from "./window.ts";
 
-/** kbit/s by bitrate index, for layers I, II and III of MPEG 1, then for layer I and layers II and III of the others. */
+/** kbit/s by bitrate index: layers I, II and III of MPEG 1, then layer I and layers II and III of the others. */
 const KBITS = {
   first: [
     [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
