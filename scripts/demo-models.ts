@@ -3,6 +3,8 @@
  * measure.
  */
 
+import type { NewModel } from "../client/operator.ts";
+
 /** Cost and price of each unit. */
 const at = (units: Record<string, number>) =>
   Object.fromEntries(
@@ -13,7 +15,7 @@ const at = (units: Record<string, number>) =>
   );
 
 const chat = (cost: number) => ({
-  kind: "chat",
+  kind: "chat" as const,
   max_output_tokens: 4096,
   prices: at({ input_tokens: cost, output_tokens: cost }),
 });
@@ -28,7 +30,7 @@ const VIDEO = {
 };
 
 /** Bodies of `PUT /admin/models/{model}`. Those of instances have no upstream of their own. */
-export const DEMO_MODELS: Readonly<Record<string, Record<string, unknown>>> = {
+export const DEMO_MODELS: Readonly<Record<string, NewModel>> = {
   "llama-7b": { ...chat(0.2), upstream: "sandbox" },
   "llama-70b": { ...chat(0.8), upstream: "sandbox" },
   "llama-7b:1042": chat(0.2),

@@ -7,9 +7,10 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { Audit } from "../../client/operator.ts";
 import { eventually } from "./eventually.ts";
 import type { Execution } from "./sandbox.ts";
-import type { AuditReport, Tenant } from "./tenant.ts";
+import type { Tenant } from "./tenant.ts";
 
 export interface JoinedEvent {
   readonly event_id: string;
@@ -46,7 +47,7 @@ export function usageEventsOf(stateDir: string, account: string): JoinedEvent[] 
 }
 
 /** Waits until nothing of this account is under way any more. */
-export const atRest = (tenant: Tenant, withinMs: number): Promise<AuditReport> =>
+export const atRest = (tenant: Tenant, withinMs: number): Promise<Audit> =>
   eventually(
     `${tenant.account} is at rest`,
     async () => {

@@ -1,13 +1,19 @@
 /** The operator, with his API: makes tenants and routes with names of their own, so that no test meets another's. */
 import { randomBytes, randomInt } from "node:crypto";
+import type { Answer } from "../../client/http.ts";
+import {
+  type Audit,
+  type KeyWithSecret,
+  type LedgerEntry,
+  type NewAccount,
+  type NewKey,
+  type NewModel,
+  type NewUpstream,
+  OperatorClient,
+} from "../../client/operator.ts";
 import { ADMIN_TOKEN } from "./process.ts";
 import { Sandbox } from "./sandbox.ts";
-import { type AuditReport, type Ledger, Tenant } from "./tenant.ts";
-
-export interface Answer<Body = Record<string, unknown>> {
-  readonly status: number;
-  readonly body: Body;
-}
+import { Tenant } from "./tenant.ts";
 
 /** A price of 1 USD a million tokens either way; cost is half of it. */
 const ONE_USD_A_MILLION = {
@@ -20,53 +26,45 @@ export const unique = (prefix: string): string => `${prefix}-${randomBytes(5).to
 export class Operator {
   readonly url: string;
   readonly sandbox: Sandbox;
+  readonly #client: OperatorClient;
 
   constructor(at: { url: string; sandboxUrl: string }) {
     this.url = at.url;
+    this.#client = new OperatorClient({ url: at.url, token: ADMIN_TOKEN });
     this.sandbox = new Sandbox(at.sandboxUrl);
   }
 
   /** Any status is an answer. */
-  async ask<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
-    const response = await fetch(`${this.url}/admin${path}`, {
-      method,
-      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    return { status: response.status, body: (text ? JSON.parse(text) : {}) as Body };
+  ask<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
+    return this.#client.ask<Body>(method, path, body);
   }
 
   /** Throws on anything but 2xx. */
-  async call<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Body> {
-    const answer = await this.ask<Body>(method, path, body);
-    if (answer.status < 200 || answer.status > 299) {
-      throw new Error(`${method} /admin${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
-    }
-    return answer.body;
+  call<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Body> {
+    return this.#client.call<Body>(method, path, body);
   }
 
   /** An account with 1 USD, unless told otherwise, and a key. */
-  async tenant(fields: Record<string, unknown> = {}, keyFields: Record<string, unknown> = {}): Promise<Tenant> {
+  async tenant(fields: Partial<NewAccount> = {}, keyFields: Partial<NewKey> = {}): Promise<Tenant> {
     const account = unique("t");
-    await this.call("POST", "/accounts", { id: account, name: account, balance_usd: 1, ...fields });
+    await this.#client.createAccount({ id: account, name: account, balance_usd: 1, ...fields });
     const { id, key } = await this.key(account, keyFields);
     return new Tenant(this, account, id, key);
   }
 
-  key(account: string, fields: Record<string, unknown> = {}): Promise<{ id: string; key: string }> {
-    return this.call("POST", `/accounts/${account}/keys`, { name: "e2e", ...fields });
+  key(account: string, fields: Partial<NewKey> = {}): Promise<Pick<KeyWithSecret, "id" | "key">> {
+    return this.#client.createKey(account, { name: "e2e", ...fields });
   }
 
   /** An upstream that answers at this address. */
-  async upstream(baseUrl: string, fields: Record<string, unknown> = {}): Promise<string> {
+  async upstream(baseUrl: string, fields: Partial<NewUpstream> = {}): Promise<string> {
     const id = unique("up");
-    await this.call("PUT", `/upstreams/${id}`, { base_url: baseUrl, api_key: "sandbox-key", ...fields });
+    await this.#client.putUpstream(id, { base_url: baseUrl, api_key: "sandbox-key", ...fields });
     return id;
   }
 
-  async model(model: string, fields: Record<string, unknown> = {}): Promise<string> {
-    await this.call("PUT", `/models/${encodeURIComponent(model)}`, {
+  async model(model: string, fields: Partial<NewModel> = {}): Promise<string> {
+    await this.#client.putModel(model, {
       kind: "chat",
       prices: ONE_USD_A_MILLION,
       max_output_tokens: 256,
@@ -80,7 +78,7 @@ export class Operator {
     const { upstreams = ["sandbox"], model = {}, regions, name = "llama-7b" } = options;
     const instanceId = randomInt(100_000, 900_000_000);
     await this.sandbox.addInstance(instanceId, name, regions);
-    await this.call("PUT", `/instances/${instanceId}`, {
+    await this.#client.putInstance(instanceId, {
       account: tenant.account,
       name,
       upstreams,
@@ -91,7 +89,7 @@ export class Operator {
   /** An alias of this tenant whose targets are asked in the order given. */
   async alias(tenant: Tenant, targets: readonly { upstream: string; model: string }[]): Promise<string> {
     const alias = unique("chat");
-    await this.call("PUT", `/aliases/${alias}`, {
+    await this.#client.putAlias(alias, {
       account: tenant.account,
       targets: targets.map((target, priority) => ({ ...target, priority })),
     });
@@ -99,19 +97,12 @@ export class Operator {
   }
 
   /** All of it, newest first. */
-  async ledger(account: string): Promise<Ledger[]> {
-    const entries: Ledger[] = [];
-    for (let cursor: string | null = ""; cursor !== null; ) {
-      const path = `/accounts/${account}/ledger?limit=1000${cursor && `&cursor=${cursor}`}`;
-      const page: { data: Ledger[]; next_cursor: string | null } = await this.call("GET", path);
-      entries.push(...page.data);
-      cursor = page.next_cursor;
-    }
-    return entries;
+  ledger(account: string): Promise<LedgerEntry[]> {
+    return this.#client.ledger(account);
   }
 
-  audit(account: string): Promise<AuditReport> {
-    return this.call("GET", `/audit/${account}`);
+  audit(account: string): Promise<Audit> {
+    return this.#client.audit(account);
   }
 }
 
@@ -123,5 +114,5 @@ export interface InstanceOptions {
   /** Where its pods are. */
   readonly regions?: string[];
   /** Over the defaults of its price row. */
-  readonly model?: Record<string, unknown>;
+  readonly model?: Partial<NewModel>;
 }

@@ -1,5 +1,6 @@
 /** A tenant: one account and one key, with the clients that such a one has. */
 import OpenAI, { type ClientOptions } from "openai";
+import type { Audit, LedgerEntry } from "../../client/operator.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export interface ChatAnswer {
@@ -19,35 +20,14 @@ export interface ErrorBody {
   };
 }
 
-export interface Ledger {
-  readonly id: number;
-  readonly kind: string;
-  readonly amount_usd: number;
-  readonly balance_usd: number;
-  readonly call_id: string | null;
-  readonly model: string | null;
-  readonly key: string | null;
-}
-export interface AuditReport {
-  readonly ok: boolean;
-  readonly entries_usd: number;
-  readonly balance_usd: number;
-  readonly held_usd: number;
-  readonly overrun_usd: number;
-  readonly operator_loss_usd: number;
-  readonly open_holds: number;
-  readonly outbox: number;
-  readonly problems: readonly string[];
-}
-
 /** What a tenant's tests ask of the operator who made it. */
 interface Maker {
   readonly url: string;
   readonly sandbox: Sandbox;
   call<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Body>;
   key(account: string, fields?: Record<string, unknown>): Promise<{ id: string; key: string }>;
-  ledger(account: string): Promise<Ledger[]>;
-  audit(account: string): Promise<AuditReport>;
+  ledger(account: string): Promise<LedgerEntry[]>;
+  audit(account: string): Promise<Audit>;
 }
 
 export class Tenant {
@@ -91,16 +71,16 @@ export class Tenant {
     return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
   }
 
-  ledger(): Promise<Ledger[]> {
+  ledger(): Promise<LedgerEntry[]> {
     return this.operator.ledger(this.account);
   }
 
   /** Entries of calls, oldest first. */
-  async charges(): Promise<Ledger[]> {
+  async charges(): Promise<LedgerEntry[]> {
     return (await this.ledger()).filter(({ kind }) => kind === "charge").reverse();
   }
 
-  audit(): Promise<AuditReport> {
+  audit(): Promise<Audit> {
     return this.operator.audit(this.account);
   }
 }

@@ -77,6 +77,8 @@ export const limitAnswers = {
 };
 
 export const ACCOUNT_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+/** Ids that D1 assigns; callers may not choose one of this form. */
+export const GIVEN_ACCOUNT_ID = /^acct_\d+$/;
 
 /** A model's name as a caller sends it. */
 export const MODEL_NAME = /^(?!__proto__$)[^\s\p{C}]{1,200}$/u;

@@ -8,31 +8,9 @@ import type { Account, AccountFields, Changes } from "../../core/account/tenant.
 import { NO_LIMITS } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { NO_PLAN } from "../../core/pricing/prices.ts";
-import { UNIT_NAMES } from "../../core/pricing/usage.ts";
-import {
-  enterAccount,
-  GIVEN_ACCOUNT_ID,
-  listAccounts,
-  markDeleted,
-  markOpened,
-  renameAccount,
-} from "../../platform/d1/accounts.ts";
+import { enterAccount, listAccounts, markDeleted, markOpened, renameAccount } from "../../platform/d1/accounts.ts";
 import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
-import {
-  ACCOUNT_ID,
-  Deleted,
-  deleted,
-  limitAnswers,
-  limitFields,
-  listOf,
-  modelName,
-  name,
-  numberedPage,
-  pageRequest,
-  timeAnswer,
-  usd,
-  usdAnswer,
-} from "../kit/fields.ts";
+import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import {
@@ -45,87 +23,12 @@ import {
   toIsoOrNull,
 } from "../kit/serializers.ts";
 
+import { AccountAnswer, AccountBody, AccountPatch } from "./account-schema.ts";
+
 const OPENING_REFERENCE = "opening";
 /** Each account listed is a question to its object: a Worker's call may ask a bounded number, and not all at once. */
 const MOST_LISTED = 100;
 const ASKED_AT_ONCE = 10;
-
-const markup = z
-  .number()
-  .min(0)
-  .max(100_000)
-  .refine((percent) => Math.abs(percent * 1e6 - Math.round(percent * 1e6)) < 1e-3, "must have at most 6 decimals")
-  .meta({ description: "On top of cost, in percent", example: 20 });
-const price = usd.refine((nanoUsd) => nanoUsd > 0, "must be above zero");
-
-const Override = z
-  .strictObject({
-    markup_percent: markup.optional(),
-    ...(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, price.optional()])) as Record<
-      (typeof UNIT_NAMES)[number],
-      z.ZodOptional<typeof price>
-    >),
-  })
-  .refine(
-    (override) =>
-      Object.keys(override).length > 0 && (override.markup_percent === undefined || Object.keys(override).length === 1),
-    "must have `markup_percent`, or prices in USD by unit, not both",
-  );
-
-const PlanBody = z
-  .strictObject({ markup_percent: markup.optional(), overrides: z.record(modelName, Override).optional() })
-  .meta({
-    id: "PlanBody",
-    description: "What the account pays where the price book has no price of its own, and overrides by model",
-  });
-
-const fields = {
-  name,
-  blocked: z.boolean().optional(),
-  bills_monthly: z.boolean().optional().meta({ description: "May owe up to `credit_limit_usd`" }),
-  credit_limit_usd: usd.optional(),
-  compute_enabled: z.boolean().optional(),
-  on_disconnect: z
-    .enum(["cancel", "drain"])
-    .optional()
-    .meta({ description: "A stream whose client left: stop it, or read on for its exact usage" }),
-  plan: PlanBody.optional(),
-  ...limitFields,
-};
-const AccountBody = z
-  .strictObject({
-    ...fields,
-    id: z
-      .string()
-      .regex(ACCOUNT_ID, "must be 1 to 63 of a-z, 0-9, `_` or `-`, the first a letter or digit")
-      .refine((id) => !GIVEN_ACCOUNT_ID.test(id), "must not have the form `acct_<number>`, which the gateway gives")
-      .optional(),
-    balance_usd: usd.optional().meta({ description: "Booked as a top-up with the reference `opening`" }),
-  })
-  .meta({ id: "AccountBody" });
-const AccountPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "AccountPatch" });
-
-const AccountAnswer = z
-  .object({
-    id: z.string(),
-    number: z.int(),
-    name: z.string(),
-    blocked: z.boolean(),
-    bills_monthly: z.boolean(),
-    credit_limit_usd: usdAnswer,
-    compute_enabled: z.boolean(),
-    on_disconnect: z.enum(["cancel", "drain"]),
-    plan: z.object({
-      markup_percent: z.number(),
-      overrides: z.record(z.string(), z.record(z.string(), z.number())),
-    }),
-    balance_usd: usdAnswer,
-    held_usd: usdAnswer,
-    created_at: timeAnswer,
-    deleted_at: timeAnswer.nullable(),
-    ...limitAnswers,
-  })
-  .meta({ id: "Account" });
 
 const serializeAccount = (account: Account) => ({
   id: account.id,

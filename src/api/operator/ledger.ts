@@ -1,51 +1,14 @@
 /** `/admin/accounts/{account}/credits`, its ledger, and `/admin/audit/{account}`: the account's money. */
 import * as z from "zod";
-import { type Audit, type Credit, ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
+import type { Audit, Credit, LedgerEntry } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
-import { listOf, numberedPage, pageRequest, signedUsd, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { listOf, numberedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import { toIso, toIsoOrNull } from "../kit/serializers.ts";
 
-const CreditBody = z
-  .strictObject({
-    amount_usd: signedUsd,
-    reference: z.string().min(1).max(200).meta({ description: "Counts once per account: repeat it safely" }),
-    kind: z.enum(["top_up", "refund", "correction"]).default("top_up"),
-    note: z.string().max(1000).nullable().optional(),
-  })
-  .meta({ id: "CreditBody" });
-
-const EntryAnswer = z
-  .object({
-    id: z.int(),
-    kind: z.enum(ENTRY_KINDS),
-    amount_usd: usdAnswer,
-    balance_usd: usdAnswer.meta({ description: "The balance after this entry" }),
-    at: timeAnswer,
-    call_id: z.string().nullable(),
-    model: z.string().nullable(),
-    key: z.string().nullable(),
-    reference: z.string().nullable(),
-    note: z.string().nullable(),
-  })
-  .meta({ id: "LedgerEntry" });
-
-const AuditAnswer = z
-  .object({
-    ok: z.boolean().meta({ description: "True only where `problems` is empty" }),
-    entries_usd: usdAnswer.meta({ description: "Sum of all entries" }),
-    balance_usd: usdAnswer,
-    held_usd: usdAnswer,
-    overrun_usd: usdAnswer,
-    operator_loss_usd: usdAnswer,
-    open_holds: z.int(),
-    oldest_hold_at: timeAnswer.nullable(),
-    outbox: z.int().meta({ description: "Usage events not yet known to stand in the reports" }),
-    problems: z.array(z.string()),
-  })
-  .meta({ id: "Audit" });
+import { AuditAnswer, CreditBody, EntryAnswer } from "./ledger-schema.ts";
 
 const serializeEntry = (entry: LedgerEntry) => ({
   id: entry.id,

@@ -32,9 +32,6 @@ const accountOf = (stored: Stored): AccountRow => ({
   deleted: stored.deleted_ms !== null,
 });
 
-/** Ids that D1 assigns; callers may not choose one of this form. */
-export const GIVEN_ACCOUNT_ID = /^acct_\d+$/;
-
 /**
  * Inserts a new account's row, or returns the row that already has this id. Without an id it becomes `acct_<number>`.
  */

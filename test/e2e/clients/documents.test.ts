@@ -48,7 +48,7 @@ test.each(DOCUMENTS)("%s names each operation, once and readably", async (path) 
 test("the names of operations are stable", async () => {
   const names = async (path: string) => operationsOf(await documentAt(path)).map(({ operationId }) => operationId);
   expect(await names("/openapi.json")).toEqual(
-    expect.arrayContaining(["chatCompletions", "listModels", "getAccount", "createKey", "revokeKey", "getBalance"]),
+    expect.arrayContaining(["chatCompletions", "modelsList", "getAccount", "createKey", "revokeKey", "getBalance"]),
   );
   expect(await names("/admin/openapi.json")).toEqual(
     expect.arrayContaining(["createAccount", "creditAccount", "auditAccount", "createKey", "putModel", "reportUsage"]),

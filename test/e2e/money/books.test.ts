@@ -70,7 +70,7 @@ test("the operator's route: account, team, key, credit, ledger, rotation, deleti
   expect((await operator.ask("POST", `${path}/credits`, { ...top_up, amount_usd: 1 })).status).toBe(409);
   expect(await operator.call("GET", path)).toMatchObject({ balance_usd: 2.5, held_usd: 0 });
 
-  const team = await operator.call("POST", `${path}/teams`, { name: "research", rpm_limit: 2 });
+  const team = await operator.call<{ id: string }>("POST", `${path}/teams`, { name: "research", rpm_limit: 2 });
   const member = await operator.key(tenant.account, { team: team.id });
   const call = async (key: string) => {
     const body = { model: target, max_tokens: 1, messages: [{ role: "user", content: "Hi" }] };

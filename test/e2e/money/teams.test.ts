@@ -45,7 +45,7 @@ interface Key {
 }
 
 async function stage(round: (typeof ROUNDS)[number]): Promise<{ tenant: Tenant; keys: Key[]; target: string }> {
-  const daily = { budget_duration: "month" };
+  const daily = { budget_duration: "month" } as const;
   const tenant = await operator.tenant({ ...LOOSE, ...round.account, ...daily });
   const target = await operator.instance(tenant);
   const team = async (name: string) => {

@@ -1,0 +1,38 @@
+/** Instances in bodies and answers. */
+import * as z from "zod";
+import { modelName } from "../kit/fields.ts";
+
+const INSTANCE_KINDS = ["chat", "image", "embedding", "rerank", "custom"] as const;
+/** Stored as the contract writes it, without the slash before it; segments that a URL would drop are no path. */
+const PATH = /^\/?(?!.*\/\/)(?!(.*\/)?\.{1,2}(\/|$))[\w~-][\w.~/-]{0,500}$/;
+
+export const InstanceBody = z
+  .strictObject({
+    account: z.string(),
+    name: modelName.refine((name) => !name.includes(":"), "must not have a `:`"),
+    upstreams: z
+      .array(z.string().min(1).max(63))
+      .min(1)
+      .max(32)
+      .refine((ids) => new Set(ids).size === ids.length, "must not name an upstream twice"),
+    kind: z.enum(INSTANCE_KINDS).optional().meta({ description: "`chat` where absent" }),
+    custom_api_path: z
+      .string()
+      .regex(PATH, "must be a path such as predict or v2/predict, without `..`, query or fragment")
+      .nullable()
+      .optional()
+      .meta({ description: "The path that a `custom` instance serves; needed for those alone" }),
+  })
+  .meta({ id: "InstanceBody" });
+
+export const InstanceAnswer = z
+  .object({
+    instance_id: z.int(),
+    model: z.string().meta({ description: "What tenants call, and the name of its price book row" }),
+    account: z.string(),
+    name: z.string(),
+    upstreams: z.array(z.string()),
+    kind: z.enum(INSTANCE_KINDS),
+    custom_api_path: z.string().nullable(),
+  })
+  .meta({ id: "Instance" });

@@ -1,0 +1,78 @@
+/** Upstreams in bodies and answers. */
+import * as z from "zod";
+import { slug } from "../kit/fields.ts";
+
+/** The longest a single call may last, ms: a hold is renewed for no longer. */
+const LONGEST_MS = 3_600_000;
+const milliseconds = z.int().min(1).max(LONGEST_MS).optional();
+
+const baseUrl = z
+  .string()
+  .max(2000)
+  .transform((text, context) => {
+    const root = serviceRoot(text);
+    if (root !== undefined) return root;
+    context.addIssue({
+      code: "custom",
+      message: "must be an http or https URL without credentials, query or fragment",
+    });
+    return z.NEVER;
+  })
+  .meta({
+    type: "string",
+    description: "The service's root; a trailing `/v1` is stripped",
+    example: "https://inference.example/v1",
+  });
+
+export const UpstreamBody = z
+  .strictObject({
+    base_url: baseUrl,
+    api_key: z
+      .string()
+      .regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters")
+      .optional()
+      .meta({
+        description:
+          "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
+      }),
+    region: slug.nullable().optional(),
+    timeouts: z
+      .strictObject({
+        connect_ms: milliseconds,
+        first_byte_ms: milliseconds,
+        answer_ms: milliseconds,
+        idle_ms: milliseconds,
+        total_ms: milliseconds,
+      })
+      .optional()
+      .meta({
+        description:
+          "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
+      }),
+  })
+  .meta({ id: "UpstreamBody" });
+
+export const UpstreamAnswer = z
+  .object({
+    id: z.string(),
+    base_url: z.string(),
+    api_key_set: z.literal(true),
+    region: z.string().nullable(),
+    timeouts: z.object({
+      connect_ms: z.int(),
+      first_byte_ms: z.int(),
+      answer_ms: z.int(),
+      idle_ms: z.int(),
+      total_ms: z.int(),
+    }),
+  })
+  .meta({ id: "Upstream" });
+
+/** The URL as it is stored: no trailing slash, no trailing `/v1`. Undefined for what cannot be one. */
+function serviceRoot(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  if (url.protocol !== "http:" && url.protocol !== "https:") return undefined;
+  if (url.username || url.password || /[?#]/.test(text)) return undefined;
+  return url.origin + url.pathname.replace(/\/+$/, "").replace(/\/v1$/, "").replace(/\/+$/, "");
+}
