@@ -4,10 +4,9 @@
  */
 
 import type { Admission, AdmitRequest } from "../core/account/hold.ts";
-import { ask, isOverloaded } from "./ask.ts";
+import { ask, isOverloaded, tell } from "./account-client.ts";
 import type { RoutedCall } from "./call.ts";
 import type { Ports } from "./ports.ts";
-import { tell } from "./settle.ts";
 
 /** An object that cannot be asked lets no money through. */
 export async function admit(routed: RoutedCall, ports: Ports): Promise<Admission> {

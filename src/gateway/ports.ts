@@ -82,9 +82,9 @@ export interface AccountPort {
   /** Lets the hold live on for its whole time from now; false when it has ended. `progress`: null until something was read. */
   renew(callId: CallId, progress: Progress | null): Promise<boolean>;
   /** Is this key live, and are the ids its own? With `reach` the call costs nothing, and counts as one that goes so far. */
-  permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission>;
+  authorize(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission>;
   /** Records an id that the service made for this account; before it is recorded nobody may see it. */
-  own(owned: NewOwned): Promise<void>;
+  recordOwnership(owned: NewOwned): Promise<void>;
   /** The tenant's prices for a model that this key may call; said twice by one call id, it counts once. */
   inquire(inquiry: Inquiry): Promise<Inquired>;
   /** Records a job that an upstream accepted; its hold lives on with it. Said twice, it stands once. */

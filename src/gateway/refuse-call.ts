@@ -3,10 +3,10 @@
 import type { Rates } from "../core/account/hold.ts";
 import { toHttp } from "../core/http-refusal.ts";
 import type { Refusal } from "../core/refusal.ts";
+import { refusalTo } from "./account-client.ts";
 import type { IdentifiedCall, ReceivedCall } from "./call.ts";
 import { logRefused } from "./call-log.ts";
 import { refuse } from "./http/responses.ts";
-import { refusalTo } from "./permit.ts";
 import type { Ports } from "./ports.ts";
 
 export function refuseCall(refused: ReceivedCall, refusal: Refusal, ports: Ports, rates?: Rates): Response {

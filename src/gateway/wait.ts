@@ -2,6 +2,25 @@
 
 export const sleep = (ms: number): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
 
+/**
+ * Repeats work until it succeeds. `pauseAfter`: how long to wait after a failure, ms, given what it was and how many tries
+ * there were; null gives up, and rejects with that failure.
+ */
+export async function retry<Result>(
+  work: () => Promise<Result>,
+  pauseAfter: (error: unknown, tries: number) => number | null,
+): Promise<Result> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      const pauseMs = pauseAfter(error, tries);
+      if (pauseMs === null) throw error;
+      if (pauseMs > 0) await sleep(pauseMs);
+    }
+  }
+}
+
 /** Whether the work has ended by then; rejects where it did before. */
 export async function settledWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<false>();

@@ -6,7 +6,8 @@
  * order of steps in gateway.
  */
 
-import { asId, type CallId } from "../core/ids.ts";
+import type { AccountService } from "../core/account/account-service.ts";
+import { type AccountNumber, asId, type CallId } from "../core/ids.ts";
 import { Health } from "../core/routing/target-health.ts";
 import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
@@ -25,6 +26,7 @@ const answers = new BodyRoom(ANSWER_ROOM_BYTES);
 
 /** The pipeline's ports, and what only the platform's callers get. */
 export interface PlatformPorts extends Ports {
+  account(number: AccountNumber): AccountPort & AccountService;
   readonly directory: Ports["directory"] & EdgeNotices;
   readonly secrets: PlatformSecrets;
 }
@@ -54,7 +56,7 @@ export function openPorts(
     bodies,
     mediumBodies,
     answers,
-    account: (number): AccountPort => account(number),
+    account,
     now,
     random: () => Math.random(),
     newCallId: () => asId<CallId>(crypto.randomUUID()),

@@ -59,9 +59,9 @@ async function ask(asked: Asked) {
     const port = world.ports.account(number);
     return {
       ...port,
-      own: async (owned) => own?.(owned.id),
-      permit: async (digest, ids) => {
-        const permission = await port.permit(digest, ids);
+      recordOwnership: async (owned) => own?.(owned.id),
+      authorize: async (digest, ids) => {
+        const permission = await port.authorize(digest, ids);
         return permission.ok ? { ...permission, owned: [MADE] } : permission;
       },
     };

@@ -4,7 +4,7 @@ import type { Admission, AdmitRequest } from "../../src/core/account/hold.ts";
 import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
 import { getResponse } from "../../src/core/endpoints/inference/responses.ts";
 import { type AccountNumber, asId, type KeyId } from "../../src/core/ids.ts";
-import { LONGEST_ANSWER_MS } from "../../src/gateway/ask.ts";
+import { LONGEST_ANSWER_MS } from "../../src/gateway/account-client.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import { type FakeOptions, fakeWorld, json, makeKey } from "../support/fake-ports.ts";
 
@@ -204,7 +204,7 @@ it("cannot take the release of a call that failed: its client has the answer wit
 it("does not say whether a key is live: 503, never the answer", async () => {
   const world = fakeWorld({ script: () => json({ id: "resp_1" }) });
   const hung = () => new Promise<never>(() => undefined);
-  vi.spyOn(world.ports, "account").mockImplementation(() => ({ permit: hung }) as never);
+  vi.spyOn(world.ports, "account").mockImplementation(() => ({ authorize: hung }) as never);
   const request = new Request("http://gateway.test/", { headers: { authorization: `Bearer ${makeKey()}` } });
   const response = serve(request, getResponse, { id: "resp_1" }, world.ports);
   await pass(LONGEST_ANSWER_MS + 200);

@@ -262,7 +262,7 @@ describe("a made-up endpoint takes one row", () => {
   it.each([200, 201, 202])(
     "free: it goes to where its id lives, and a %i of the upstream's passes as it is",
     async (status) => {
-      const options = { script: () => answerJson({ cut: true }, status), permit: async () => grantTo([FILM]) };
+      const options = { script: () => answerJson({ cut: true }, status), authorize: async () => grantTo([FILM]) };
       const asked = await ask(filmCut, options, undefined, { id: "film_1" });
       expect([asked.status, asked.answer]).toEqual([status, { cut: true }]);
       expect(asked.sent).toMatchObject([
@@ -274,7 +274,7 @@ describe("a made-up endpoint takes one row", () => {
 
   it("free: an id that is not the account's reaches no upstream", async () => {
     const refusal = { kind: "id_not_found", what: "video job" } as const;
-    const asked = await ask(filmCut, { script: unasked, permit: async () => ({ ok: false, refusal }) }, undefined, {
+    const asked = await ask(filmCut, { script: unasked, authorize: async () => ({ ok: false, refusal }) }, undefined, {
       id: "x",
     });
     expect([asked.status, asked.answer]).toEqual([404, { error: expect.any(String) }]);
@@ -284,8 +284,8 @@ describe("a made-up endpoint takes one row", () => {
   it("local: it is answered here, from what the key may call", async () => {
     const asked = await ask(kinds, { script: unasked, routing: FILM_ROUTING }, undefined, { kind: "x" });
     expect([asked.status, asked.answer]).toEqual([200, { kinds: ["video"], path: "/v1/kinds/x" }]);
-    const permit = async () => ({ ...grantTo([]), models: ["other"] });
-    const barred = await ask(kinds, { script: unasked, routing: FILM_ROUTING, permit }, undefined, { kind: "x" });
+    const authorize = async () => ({ ...grantTo([]), models: ["other"] });
+    const barred = await ask(kinds, { script: unasked, routing: FILM_ROUTING, authorize }, undefined, { kind: "x" });
     expect([barred.status, barred.answer]).toMatchObject([404, { error: { code: "model_not_found" } }]);
   });
 });

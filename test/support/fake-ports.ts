@@ -124,7 +124,7 @@ export interface FakeOptions {
   readonly bodies?: BodyRoom;
   readonly mediumBodies?: BodyRoom;
   readonly answers?: BodyRoom;
-  readonly permit?: () => Promise<Permission>;
+  readonly authorize?: () => Promise<Permission>;
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -193,7 +193,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         return { state: "released", chargedNanoUsd: 0 };
       },
       renew: async (callId, progress) => options.renew?.(callId, progress) ?? true,
-      own: async () => undefined,
+      recordOwnership: async () => undefined,
       inquire: async (inquiry) => {
         asked.push(inquiry);
         return options.inquire?.(inquiry) ?? { ok: true, prices: inquiry.row.costNanoUsd, rates: {} };
@@ -203,7 +203,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         await options.begin?.(job);
       },
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
-      permit: async () => options.permit?.() ?? grantTo([]),
+      authorize: async () => options.authorize?.() ?? grantTo([]),
     }),
     now: () => Date.now(),
     random: () => 0,

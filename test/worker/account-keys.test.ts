@@ -77,7 +77,10 @@ describe("keys", () => {
     expect(await tryKey(stub)).toBe("ok");
     advance(1);
     expect(await tryKey(stub)).toBe("expired");
-    expect(await stub.permit(digestOf("k"), [])).toEqual({ ok: false, refusal: { kind: "bad_key", why: "expired" } });
+    expect(await stub.authorize(digestOf("k"), [])).toEqual({
+      ok: false,
+      refusal: { kind: "bad_key", why: "expired" },
+    });
   });
 
   it("blocked, amended and freed again are judged by their last state, after a restart too", async () => {

@@ -69,7 +69,7 @@ it("wakes for what it still has to do, prunes it all, and then neither wakes nor
     const keyHmac = `k${index}`;
     await stub.admit(request(`c${index}`, 2, { idempotency: { keyHmac, bodyHmac: "b" } as never }));
     if (index === 5) {
-      await stub.own({
+      await stub.recordOwnership({
         kind: "response",
         id: "r",
         callId: call("c5"),

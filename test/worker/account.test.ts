@@ -101,7 +101,7 @@ describe("an object that was never opened", () => {
     const { stub } = newObject();
     const unknown = { ok: false, refusal: { kind: "bad_key", why: "unknown" } };
     expect(await stub.admit(request("c1"))).toEqual(unknown);
-    expect(await stub.permit(digestOf("k"), [])).toEqual(unknown);
+    expect(await stub.authorize(digestOf("k"), [])).toEqual(unknown);
     expect(await stub.settle(settlement("c1"))).toEqual({ state: "unknown", chargedNanoUsd: 0 });
     expect(await stub.renew(call("c1"), null)).toBe(false);
     expect(await stub.findKey(digestOf("k"))).toBeUndefined();
@@ -328,10 +328,10 @@ describe("ids that the service handed out", () => {
   it("are this account's alone: somebody else's answers as an unknown one does, and nothing is held", async () => {
     const [{ stub: mine }, { stub: theirs }] = [await newAccount({ balance: 100 }), await newAccount({ balance: 100 })];
     await mine.admit(request("c1", 10));
-    await mine.own(made);
-    expect(await mine.permit(digestOf("k"), [ref])).toMatchObject({ ok: true, owned: [stored] });
+    await mine.recordOwnership(made);
+    expect(await mine.authorize(digestOf("k"), [ref])).toMatchObject({ ok: true, owned: [stored] });
     const missing = { ok: false, refusal: { kind: "id_not_found", what: "response" } };
-    expect(await theirs.permit(digestOf("k"), [ref])).toEqual(missing);
+    expect(await theirs.authorize(digestOf("k"), [ref])).toEqual(missing);
     expect(await theirs.admit(request("c2", 1, { owned: [ref] }))).toEqual(missing);
     expect(await theirs.audit()).toMatchObject({ openHolds: 0 });
   });
@@ -343,8 +343,8 @@ describe("ids that the service handed out", () => {
       return admission.ok ? admission.hold.amountNanoUsd : admission.refusal;
     };
     await stub.admit(request("c1", 100));
-    await stub.own(made);
-    await stub.own(made);
+    await stub.recordOwnership(made);
+    await stub.recordOwnership(made);
     expect(await heldFor("before")).toBe(105);
     await stub.settle(settlement("c1", { input_tokens: 30, output_tokens: 10 }));
     expect(await heldFor("after")).toBe(45);
@@ -358,23 +358,23 @@ describe("ids that the service handed out", () => {
   ] as const)("of a call that was settled %s count their bound, which no next turn may exceed", async (_, how) => {
     const { stub } = await newAccount({ balance: 1_000 });
     await stub.admit(request("c1", 100));
-    await stub.own(made);
+    await stub.recordOwnership(made);
     await stub.settle(settlement("c1", 0, { reading: { ...how, usage: { input_tokens: 1, output_tokens: 1 } } }));
-    expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ owned: [{ totalTokens: 100 }] });
+    expect(await stub.authorize(digestOf("k"), [ref])).toMatchObject({ owned: [{ totalTokens: 100 }] });
   });
 
   it("are kept a day after the conversation's last turn, then gone and pruned", async () => {
     const { stub } = await newAccount({ balance: 1_000 });
     await fakeQueue(stub);
     await stub.admit(request("c1", 1));
-    await stub.own(made);
+    await stub.recordOwnership(made);
     await stub.settle(settlement("c1", 1));
     advance(20 * 3_600_000);
-    await stub.own({ ...made, id: "resp_2", callId: call("c2"), continues: "resp_1" });
+    await stub.recordOwnership({ ...made, id: "resp_2", callId: call("c2"), continues: "resp_1" });
     advance(24 * 3_600_000 - 1);
-    expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ ok: true });
+    expect(await stub.authorize(digestOf("k"), [ref])).toMatchObject({ ok: true });
     advance(1);
-    expect(await stub.permit(digestOf("k"), [ref])).toMatchObject({ refusal: { kind: "id_not_found" } });
+    expect(await stub.authorize(digestOf("k"), [ref])).toMatchObject({ refusal: { kind: "id_not_found" } });
     await runDurableObjectAlarm(stub);
     expect(await rows(stub, "SELECT * FROM owned_ids")).toEqual([]);
     expect(await rows(stub, "SELECT * FROM conversations")).toEqual([]);

@@ -1,10 +1,11 @@
 import { env } from "cloudflare:workers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts";
 import { accountObject } from "../../src/platform/account/stub.ts";
+import type { PlatformPorts } from "../../src/platform/ports.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
 import { call as callId, row as priced, settlement } from "../support/worker/account-support.ts";
-import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
+import { type Answer, call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 import { as, keyOf } from "../support/worker/tenant.ts";
 import { deliver, event, message, START } from "../support/worker/usage-support.ts";
 
@@ -33,6 +34,56 @@ beforeAll(async () => {
 });
 
 const denied = (code: string, param: string | null) => refusal(403, code, param);
+
+describe("an account object that does not answer", () => {
+  const realTimeout = setTimeout;
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  /** What is asked while some methods of the object say nothing, with the client's time running fast. */
+  async function asked(silent: readonly string[], method: string, path: string, body?: unknown) {
+    vi.spyOn(console, "log").mockImplementation(() => {});
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    let calls = 0;
+    const say = () => {
+      calls += 1;
+      return new Promise<never>(() => undefined);
+    };
+    const through = (ports: PlatformPorts): PlatformPorts => ({
+      ...ports,
+      account: (number) => {
+        const stub = ports.account(number);
+        // A stub has every method that it is asked for.
+        return new Proxy(stub, { get: (of, name) => (silent.includes(String(name)) ? say : Reflect.get(of, name)) });
+      },
+    });
+    let answer: Answer | undefined;
+    const done = as(owner.key, method, path, body, through).then((given) => {
+      answer = given;
+    });
+    for (let turns = 0; !answer && turns < 200; turns++) {
+      await new Promise((resume) => realTimeout(resume, 5));
+      vi.advanceTimersByTime(100);
+    }
+    await done;
+    return { status: answer?.status, error: answer?.body.error, calls };
+  }
+
+  it.each([
+    ["GET", "/account", ["standing"]],
+    ["GET", "/account/keys", ["keys"]],
+    ["GET", "/billing/transactions", ["entries"]],
+  ] as const)("%s %s gets 503 after some seconds, not silence", async (method, path, silent) => {
+    expect(await asked(silent, method, path)).toMatchObject({ status: 503, calls: 1 });
+  });
+
+  it("is told once what it is to do: a key is not made twice", async () => {
+    const made = await asked(["manage"], "POST", "/account/keys", { name: "late" });
+    expect(made).toMatchObject({ status: 503, error: { code: "admission_unavailable" }, calls: 1 });
+  });
+});
 
 describe("GET /account", () => {
   it("shows limits and what is left at each level, the balance, and the tenant's own prices", async () => {

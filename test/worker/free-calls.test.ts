@@ -41,7 +41,7 @@ const full = (level: string, allowed: number) => ({
 
 /** How many of `tries` such calls pass. */
 async function passed(stub: Stub, reach: "upstream" | "local", tries: number, key = "k"): Promise<number> {
-  const calls = Array.from({ length: tries }, () => stub.permit(digestOf(key), [], reach));
+  const calls = Array.from({ length: tries }, () => stub.authorize(digestOf(key), [], reach));
   return (await Promise.all(calls)).filter(({ ok }) => ok).length;
 }
 
@@ -50,14 +50,14 @@ describe("free calls of a key", () => {
     const { stub } = await newAccount();
     await addKey(stub, "second");
     expect(await passed(stub, "upstream", 121)).toBe(120);
-    expect(await stub.permit(digestOf("k"), [], "upstream")).toMatchObject(full("key", 120));
+    expect(await stub.authorize(digestOf("k"), [], "upstream")).toMatchObject(full("key", 120));
     expect(await passed(stub, "local", 1_202)).toBe(1_200);
-    expect(await stub.permit(digestOf("k"), [], "local")).toMatchObject(full("key", 1_200));
-    expect(await stub.permit(digestOf("second"), [], "upstream")).toMatchObject({ ok: true });
+    expect(await stub.authorize(digestOf("k"), [], "local")).toMatchObject(full("key", 1_200));
+    expect(await stub.authorize(digestOf("second"), [], "upstream")).toMatchObject({ ok: true });
     // Whether a key is live can be asked for ever, and paid calls are not touched.
-    expect(await stub.permit(digestOf("k"), [])).toMatchObject({ ok: true });
+    expect(await stub.authorize(digestOf("k"), [])).toMatchObject({ ok: true });
     advance(59_000);
-    const refused = await stub.permit(digestOf("k"), [], "upstream");
+    const refused = await stub.authorize(digestOf("k"), [], "upstream");
     expect(!refused.ok && refused.refusal.kind === "rate_limit" && refused.refusal.retryAfterMs).toBeLessThanOrEqual(
       2_000,
     );
@@ -70,8 +70,8 @@ describe("free calls of a key", () => {
     const { stub } = await newAccount({ team: {}, [level]: set });
     await addKey(stub, "other", { team: level === "account" ? null : teamId("t") });
     expect(await passed(stub, "upstream", 5)).toBe(3);
-    expect(await stub.permit(digestOf("k"), [], "upstream")).toMatchObject(full(level, 3));
-    expect(await stub.permit(digestOf("other"), [], "upstream")).toMatchObject(
+    expect(await stub.authorize(digestOf("k"), [], "upstream")).toMatchObject(full(level, 3));
+    expect(await stub.authorize(digestOf("other"), [], "upstream")).toMatchObject(
       level === "key" ? { ok: true } : full(level, 3),
     );
     expect(await passed(stub, "local", 32)).toBe(30);
@@ -81,7 +81,7 @@ describe("free calls of a key", () => {
     const { stub } = await newAccount({ key: { limits: limits({ free_rpm_limit: 200 }) } });
     expect(await passed(stub, "upstream", 202)).toBe(200);
     await addKey(stub, "none", { limits: limits({ free_rpm_limit: 0 }) });
-    expect(await stub.permit(digestOf("none"), [], "local")).toMatchObject({ refusal: { retryAfterMs: null } });
+    expect(await stub.authorize(digestOf("none"), [], "local")).toMatchObject({ refusal: { retryAfterMs: null } });
   });
 
   it("are not forgotten when the object is evicted: of upstream calls none, of others less than a sixtieth", async () => {
@@ -149,9 +149,11 @@ describe("free calls of each kind", () => {
   it("an id that is not the account's reaches nobody and counts among the many", async () => {
     const { stub } = await newAccount({ key: { limits: limits({ free_rpm_limit: 1 }) } });
     for (let left = 10; left > 0; left--) {
-      expect(await stub.permit(digestOf("k"), [ref], "upstream")).toMatchObject({ refusal: { kind: "id_not_found" } });
+      expect(await stub.authorize(digestOf("k"), [ref], "upstream")).toMatchObject({
+        refusal: { kind: "id_not_found" },
+      });
     }
-    expect(await stub.permit(digestOf("k"), [ref], "upstream")).toMatchObject(full("key", 10));
+    expect(await stub.authorize(digestOf("k"), [ref], "upstream")).toMatchObject(full("key", 10));
   });
 
   it("polls that ask the upstream count as such, those within two seconds among the many", async () => {
@@ -207,7 +209,7 @@ describe("free calls of each kind", () => {
     const { stub } = await newAccount({ balance: 1_000, key: { limits: limits({ free_rpm_limit: 2 }) } });
     const idempotency = { keyHmac: "k", bodyHmac: "b" };
     await stub.admit(request("c1", 10, { idempotency }));
-    await stub.own(made);
+    await stub.recordOwnership(made);
     await stub.settle(settlement("c1", 4));
     for (const id of ["r1", "r2"]) {
       expect(await stub.admit(request(id, 10, { idempotency }))).toMatchObject({ earlier: { state: "completed" } });
@@ -233,18 +235,18 @@ describe("what a model made is read by keys that may call it", () => {
       const upstream = await fakeUpstream();
       upstream.jobs.set("job-j1", () => completed("job-j1", 50));
       await stub.admit(request("c1", 10));
-      await stub.own(made);
+      await stub.recordOwnership(made);
       await submit(stub, "j1");
       await addKey(stub, "barred", fields as object);
       await addKey(stub, "allowed", { models: ["m", "vid*"] });
       const refused = { ok: false, refusal: why };
-      expect(await stub.permit(digestOf("barred"), [ref], "upstream")).toMatchObject(refused);
+      expect(await stub.authorize(digestOf("barred"), [ref], "upstream")).toMatchObject(refused);
       expect(await stub.job(digestOf("barred"), "job-j1")).toMatchObject(refused);
       expect(upstream.polls).toEqual([]);
-      expect(await stub.permit(digestOf("allowed"), [ref], "upstream")).toMatchObject({ ok: true });
+      expect(await stub.authorize(digestOf("allowed"), [ref], "upstream")).toMatchObject({ ok: true });
       expect(await stub.job(digestOf("allowed"), "job-j1")).toMatchObject({ ok: true });
       const unknown = { ok: false, refusal: { kind: "id_not_found" } };
-      expect(await stub.permit(digestOf("barred"), [{ ...ref, id: "resp_9" }], "upstream")).toMatchObject(unknown);
+      expect(await stub.authorize(digestOf("barred"), [{ ...ref, id: "resp_9" }], "upstream")).toMatchObject(unknown);
       expect(await stub.job(digestOf("barred"), "job-9")).toMatchObject(unknown);
       expect(newJob("j1").id).toBe("job-j1");
     },

@@ -116,7 +116,7 @@ describe("a repeat is told", () => {
   it("what was made, where that has an id", async () => {
     const { stub } = await newAccount({ balance: 100 });
     await stub.admit(keyed("first"));
-    await stub.own(made("resp_1", "first"));
+    await stub.recordOwnership(made("resp_1", "first"));
     expect(await repeat(stub)).toBe("running (running 0 resp_1)");
     await stub.settle(settlement("first"));
     const admission = await stub.admit(keyed("again"));
@@ -153,7 +153,7 @@ describe("a repeat is told", () => {
     [
       "its stream broke, but what it made has an id",
       async (stub) => {
-        await stub.own(made("resp_1", "first"));
+        await stub.recordOwnership(made("resp_1", "first"));
         await stub.settle(settlement("first", 1, { outcome: "stream_broken" }));
       },
       "not_kept (completed 200 resp_1)",

@@ -62,6 +62,24 @@ const charges = (stub: Stub) =>
   rows(stub, "SELECT call_id AS call, amount_nano_usd AS amount FROM entries WHERE kind = 'charge' ORDER BY id");
 const logged = () => log.mock.calls.map(([line]: unknown[]) => JSON.parse(String(line)) as Record<string, unknown>);
 
+describe("a job that a call names", () => {
+  it("is the account's own until it is no longer kept; anybody else's is unknown", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    const { stub: theirs } = await newAccount({ balance: 1_000 });
+    const id = await submit(stub, "c1");
+    const ref = { kind: "video_job", id } as const;
+    const owned = { ...ref, upstream: "video-upstream", targetModel: "service-video", model: "video", totalTokens: 0 };
+    const unknown = { ok: false, refusal: { kind: "id_not_found", what: "video job" } };
+    expect(await stub.authorize(K, [ref])).toMatchObject({ ok: true, owned: [owned] });
+    expect(await stub.authorize(K, [{ ...ref, kind: "response" }])).toMatchObject({ ok: false });
+    expect(await theirs.authorize(K, [ref])).toEqual(unknown);
+    await addKey(stub, "barred", { models: ["other"] });
+    expect(await stub.authorize(digestOf("barred"), [ref])).toMatchObject({ refusal: { kind: "model_not_allowed" } });
+    advance(7 * 24 * 60 * MINUTE);
+    expect(await stub.authorize(K, [ref])).toEqual(unknown);
+  });
+});
+
 describe("a job that is never polled", () => {
   it("is charged on the usage it reports, by one entry and one event, within half a minute of its end", async () => {
     const { stub } = await newAccount({ balance: 1_000 });

@@ -21,12 +21,15 @@ import type { AdminContext } from "./context.ts";
 import { conflict, invalid, notFound, Problem, type ProblemStatus, tooMany } from "./problem.ts";
 import type { RefusalStatus } from "./route.ts";
 
+/** What managing asks of the account's object. */
+type ManagedObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team">;
+
 export interface Manager {
   readonly actor: Actor;
   readonly ceiling: Ceiling;
   readonly account: AccountId;
   readonly number: AccountNumber;
-  readonly object: AccountService;
+  readonly object: ManagedObject;
   readonly context: AdminContext;
 }
 

@@ -7,20 +7,25 @@
  * upstreams, the plan, or that another tenant exists. Someone else's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
+import type { AccountService } from "../../core/account/account-service.ts";
+import type { Actor, KeyAction } from "../../core/account/permissions.ts";
+import { toHttp } from "../../core/http-refusal.ts";
+import type { AccountNumber } from "../../core/ids.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import { ask, askOnce, askOrRefuse } from "../../gateway/account-client.ts";
 import { authenticate } from "../../gateway/authenticate.ts";
 import { callHeaders, refuse } from "../../gateway/http/responses.ts";
-import { accountObject } from "../../platform/account/stub.ts";
 import { log } from "../../platform/log.ts";
+import type { PlatformPorts } from "../../platform/ports.ts";
 import { contextOf } from "../kit/context.ts";
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
-import { answerError, Problem } from "../kit/problem.ts";
+import { answerError, Problem, type ProblemStatus } from "../kit/problem.ts";
 import { ApiRoutes, type Route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
-import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
+import type { SelfServiceBindings, SelfServiceRoutes, Tenant, TenantObject } from "./self-service.ts";
 
 /** The first has `/account` itself, too: named beside it, the object would be asked twice. */
 const PATHS = ["/account/*", "/billing/*"];
@@ -74,17 +79,36 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
   const authentication = await authenticate(context.req.raw.headers, ports);
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
-  const object = accountObject(context.env, caller.number);
-  try {
-    const answer = await object.standing(caller.digest);
-    if (!answer) return no({ kind: "bad_key", why: "unknown" });
-    if (!answer.ok) return no(answer.refusal);
-    context.set("tenant", { context: contextOf(context.env, ports), caller, standing: answer.standing, object });
-    return undefined;
-  } catch (error) {
-    log({ event: "admission_failed", error: String(error) });
-    return no({ kind: "admission_unavailable" });
-  }
+  const answer = await askOrRefuse(ports, caller.number, callId, (object) => object.standing(caller.digest));
+  if (!answer) return no({ kind: "bad_key", why: "unknown" });
+  if (!answer.ok) return no(answer.refusal);
+  const { standing } = answer;
+  const object = objectInTime(ports, caller.number);
+  context.set("tenant", { context: contextOf(context.env, ports), caller, standing, object });
+  return undefined;
+}
+
+/** The account's object, for a client that waits: no answer in time is 503. A change is asked for once. */
+function objectInTime(ports: PlatformPorts, number: AccountNumber): TenantObject {
+  const read = <Answer>(question: (object: AccountService) => Promise<Answer>) =>
+    ask(ports, number, question).catch(unanswered);
+  const manage = (actor: Actor, action: KeyAction) =>
+    askOnce(ports, number, (object) => object.manage(actor, action)).catch(unanswered);
+  return {
+    manage: manage as AccountService["manage"],
+    keys: (...asked) => read((object) => object.keys(...asked)),
+    key: (...asked) => read((object) => object.key(...asked)),
+    teams: (...asked) => read((object) => object.teams(...asked)),
+    team: (...asked) => read((object) => object.team(...asked)),
+    entries: (...asked) => read((object) => object.entries(...asked)),
+  };
+}
+
+/** An account object that cannot be asked is no fault of the request. */
+function unanswered(error: unknown): never {
+  log({ event: "admission_failed", error: String(error) });
+  const { status, code, message } = toHttp({ kind: "admission_unavailable" });
+  throw new Problem(status as ProblemStatus, code, message);
 }
 
 const isCompute = (context: Context): boolean => context.req.path.startsWith("/billing/");

@@ -1,10 +1,11 @@
 /** Brings an upstream's answer to the client and ends the hold by what was read of it. */
 
+import type { ServedBy } from "../../core/account/hold.ts";
 import { mayPassUnread, usageWasRead } from "../../core/routing/target-health.ts";
+import { recordOwnership } from "../account-client.ts";
 import type { Served } from "../attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Forwarded } from "../forward.ts";
-import { recordOwnership } from "../own.ts";
 import type { Ports } from "../ports.ts";
 import { operatorsCost, settle } from "../settle.ts";
 import type { Lifetime } from "../stream/call-lifetime.ts";
@@ -50,8 +51,8 @@ async function pass(
   ports: Ports,
 ): Promise<void> {
   const { servedBy, reader, status } = served;
-  const record = (id: string) => recordOwnership(admitted, id, servedBy, ports);
-  if (served.kind === "passing") await recordFirst(served.passing, record);
+  const recordId = (id: string) => record(admitted, id, servedBy, ports);
+  if (served.kind === "passing") await recordFirst(served.passing, recordId);
   if (served.kind === "stream") headers.set("cache-control", "no-store, no-transform");
   lifetime.follow({
     progress: () => {
@@ -67,7 +68,7 @@ async function pass(
   const passageTo = (side: ClientSide): Passage => {
     if (served.kind === "passing") return new DocumentPassage(served.passing, side, lifetime);
     if (served.reader.kind === "bytes") return new BytesPassage(served.reader, side, lifetime);
-    return new EventPassage(served.reader, side, lifetime, admitted.endpoint.errors, { record, usageRead });
+    return new EventPassage(served.reader, side, lifetime, admitted.endpoint.errors, { record: recordId, usageRead });
   };
   const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
   respond(new Response(stream.body, { status, headers }));
@@ -83,4 +84,14 @@ async function pass(
   const { lostTries } = forwarded;
   await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries, leftAtMs }, ports);
   await stream.closed;
+}
+
+/** Records the id that an answer hands out for the account that made it. */
+export async function record(admitted: AdmittedCall, id: string, servedBy: ServedBy, ports: Ports): Promise<void> {
+  const { call, caller, callId, endpoint, route } = admitted;
+  if (endpoint.creates === null) return;
+  const { upstream, model: targetModel } = servedBy;
+  const continues = call.owned[0]?.id ?? null;
+  const owned = { kind: endpoint.creates, id, callId, upstream, targetModel, model: route.model, continues };
+  await recordOwnership(caller, owned, ports);
 }

@@ -1,11 +1,10 @@
 /** The flow of a call that is charged when it is answered: held, sent to a target, relayed, settled. */
 
 import type { RoutedCall } from "../call.ts";
-import { recordOwnership } from "../own.ts";
 import type { Ports } from "../ports.ts";
 import { LEFT, settle } from "../settle.ts";
 import { admitAndCarryOut } from "./carry-out.ts";
-import type { Ways } from "./deliver.ts";
+import { record, type Ways } from "./deliver.ts";
 
 export const serveForwarded = (routed: RoutedCall, ports: Ports): Promise<Response> =>
   admitAndCarryOut(routed, WAYS, ports);
@@ -14,7 +13,7 @@ const WAYS: Ways = {
   async document({ admitted, forwarded, headers, lifetime, respond }, served, ports) {
     const { servedBy, reader, status } = served;
     const created = (reader.kind === "json" && reader.created?.()) || null;
-    if (created !== null) await recordOwnership(admitted, created, servedBy, ports);
+    if (created !== null) await record(admitted, created, servedBy, ports);
     const outcome = lifetime.gone ? "client_gone" : "completed";
     const { leftAtMs } = lifetime;
     const ending = {

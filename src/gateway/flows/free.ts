@@ -3,10 +3,10 @@
  * ids named are the account's; the call goes to the target where they live, and to no other.
  */
 import { pinnedTo } from "../../core/routing/routes.ts";
+import { authorize } from "../account-client.ts";
 import type { ParsedCall } from "../call.ts";
 import { forward, type Waiting } from "../forward.ts";
 import { callHeaders } from "../http/responses.ts";
-import { permit } from "../permit.ts";
 import type { Ports } from "../ports.ts";
 import { refuseCall } from "../refuse-call.ts";
 import { passFree } from "../stream/pass-document.ts";
@@ -22,7 +22,7 @@ export const waitingFor = (signal: AbortSignal): Waiting => ({
 export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Response> {
   const { call, caller, callId } = parsed;
   const client = parsed.request.signal;
-  const permission = await permit(caller, call.owned, ports, "upstream");
+  const permission = await authorize(caller, call.owned, ports, "upstream");
   if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const [home] = permission.owned;
   if (!home) return refuseCall(parsed, { kind: "internal" }, ports);

@@ -7,12 +7,13 @@ import { parseObject } from "../../core/formats/json-fields.ts";
 import { rowOf } from "../../core/routing/routes.ts";
 import { readAcknowledgement } from "../../core/video/job-document.ts";
 import type { NewJob } from "../../core/video/jobs.ts";
-import { ask } from "../ask.ts";
+import { ask } from "../account-client.ts";
 import type { Served } from "../attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import { logEnded } from "../call-log.ts";
 import { refuse } from "../http/responses.ts";
 import type { Ports } from "../ports.ts";
+import { retry } from "../wait.ts";
 
 const ACCEPTED = 202;
 /** Waits before the job is told to the object again, ms. */
@@ -58,14 +59,14 @@ function jobOf(admitted: AdmittedCall, id: string, { servedBy }: Served, ports: 
 }
 
 async function record({ caller, callId }: AdmittedCall, job: NewJob, ports: Ports): Promise<boolean> {
-  for (const pauseMs of [...PAUSES_MS, null]) {
-    try {
-      await ask(ports, caller.number, (account) => account.begin(job));
-      return true;
-    } catch (error) {
-      ports.log({ event: "job_not_recorded", call: callId, job: job.id, error: String(error), last: pauseMs === null });
-      if (pauseMs !== null) await new Promise((resume) => setTimeout(resume, pauseMs));
-    }
-  }
-  return false;
+  const begin = () => ask(ports, caller.number, (account) => account.begin(job));
+  const pauseAfter = (error: unknown, tries: number) => {
+    const pauseMs = PAUSES_MS[tries - 1] ?? null;
+    ports.log({ event: "job_not_recorded", call: callId, job: job.id, error: String(error), last: pauseMs === null });
+    return pauseMs;
+  };
+  return retry(begin, pauseAfter).then(
+    () => true,
+    () => false,
+  );
 }

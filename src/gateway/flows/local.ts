@@ -6,9 +6,9 @@
 import { allowsModel } from "../../core/account/model-access.ts";
 import type { LocalAnswer } from "../../core/endpoints/endpoint.ts";
 import { callableModels, type RoutingSnapshot } from "../../core/routing/routes.ts";
+import { authorize } from "../account-client.ts";
 import type { ParsedCall } from "../call.ts";
 import { callHeaders } from "../http/responses.ts";
-import { permit } from "../permit.ts";
 import type { Ports } from "../ports.ts";
 import { refuseCall } from "../refuse-call.ts";
 
@@ -17,7 +17,7 @@ type Answer = Extract<ParsedCall["endpoint"]["flow"], { kind: "local" }>["answer
 
 export async function serveLocal(parsed: ParsedCall, answer: Answer, ports: Ports): Promise<Response> {
   const { call, caller, callId } = parsed;
-  const permission = await permit(caller, call.owned, ports, "local");
+  const permission = await authorize(caller, call.owned, ports, "local");
   if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const over = (routing: RoutingSnapshot): LocalAnswer => {
     const callable = callableModels(routing, caller.account, ports.now());

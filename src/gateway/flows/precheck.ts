@@ -1,7 +1,7 @@
 /** Asks the account object, before anything is held: may this key call this model, and at which prices? */
 
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
-import { ask } from "../ask.ts";
+import { askOrRefuse } from "../account-client.ts";
 import type { RoutedCall } from "../call.ts";
 import type { Ports } from "../ports.ts";
 
@@ -20,10 +20,5 @@ export async function inquire(routed: RoutedCall, purpose: Inquiry["purpose"], p
     idempotency,
     startedAtMs,
   };
-  try {
-    return await ask(ports, caller.number, (account) => account.inquire(inquiry));
-  } catch (error) {
-    ports.log({ event: "admission_failed", call: callId, error: String(error) });
-    return { ok: false, refusal: { kind: "admission_unavailable" } };
-  }
+  return askOrRefuse(ports, caller.number, callId, (account) => account.inquire(inquiry));
 }

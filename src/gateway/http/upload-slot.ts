@@ -14,7 +14,7 @@ import {
   type Place,
   SMALL_BYTES,
 } from "../../core/uploads/upload-limiter.ts";
-import { permit } from "../permit.ts";
+import { authorize } from "../account-client.ts";
 import type { Caller, Ports } from "../ports.ts";
 import { type BodyHolder, free } from "./body-reader.ts";
 
@@ -74,7 +74,7 @@ export class BodyPlace {
           unpaid.owed(account, now()) >= ASK_FIRST_BYTES;
         if (asks) {
           // A dead key takes no place that others want, and hears of nothing but that it is dead.
-          const permission = await permit(caller, [], this.#ports);
+          const permission = await authorize(caller, [], this.#ports);
           if (!permission.ok) return permission.refusal;
         }
         const refusal = asks ? overdrawn() : null;

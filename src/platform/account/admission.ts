@@ -78,7 +78,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
  * Admission of a free call. `reach` says how far the call goes, and the call is counted accordingly; without it nothing
  * is counted and only the key is checked.
  */
-export function permit(
+export function authorize(
   books: Books,
   digest: KeyDigest,
   refs: readonly OwnedRef[],
@@ -113,11 +113,17 @@ type Found = Outcome<{ owned: readonly Owned[] }>;
 function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Found {
   const owned: Owned[] = [];
   for (const ref of refs) {
-    const found = books.ownedIds.find(ref, nowMs);
+    const found = ref.kind === "video_job" ? findJobAsOwned(books, ref, nowMs) : books.ownedIds.find(ref, nowMs);
     if (!found) return refused({ kind: "id_not_found", what: KIND_WORDS[ref.kind] });
     owned.push(found);
   }
   return { ok: true, owned };
+}
+
+/** A job lives where it was submitted. It brings no tokens along. */
+function findJobAsOwned(books: Books, ref: OwnedRef, nowMs: number): Owned | undefined {
+  const job = books.jobs.findKept(ref.id, nowMs);
+  return job && { ...ref, upstream: job.upstream, targetModel: job.targetModel, model: job.model, totalTokens: 0 };
 }
 
 /** Like `findOwned`, for reading. The key must also be allowed to call the model that made the id. */

@@ -11,7 +11,6 @@ import { costOf } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import {
   DEADLINE_SLACK_MS,
-  JOB_KEPT_MS,
   type Job,
   type JobAnswer,
   type NewJob,
@@ -56,9 +55,8 @@ export function findJob(
 ): Outcome<{ job: Job }> {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
-  const job = books.jobs.find(id);
-  const kept = job && job.submittedAtMs > nowMs - JOB_KEPT_MS;
-  const barred = kept ? forbid(found.caller, job.model) : NO_SUCH_JOB;
+  const job = books.jobs.findKept(id, nowMs);
+  const barred = job ? forbid(found.caller, job.model) : NO_SUCH_JOB;
   const refusal = books.takeFree(found.caller, barred ? "local" : reach, nowMs) ?? barred;
   return job && !refusal ? { ok: true, job } : refused(refusal ?? NO_SUCH_JOB);
 }

@@ -66,7 +66,7 @@ import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
-import { admit, permit } from "./admission.ts";
+import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
@@ -110,11 +110,11 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#lives)) ?? false;
   }
 
-  async permit(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
-    return this.#store.write((books, nowMs) => permit(books, digest, owned, reach, nowMs)) ?? NEVER_OPENED;
+  async authorize(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
+    return this.#store.write((books, nowMs) => authorize(books, digest, owned, reach, nowMs)) ?? NEVER_OPENED;
   }
 
-  async own(owned: NewOwned): Promise<void> {
+  async recordOwnership(owned: NewOwned): Promise<void> {
     this.#store.write((books, nowMs) => {
       const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
       books.ownedIds.record(owned, upToTokens, nowMs);

@@ -112,7 +112,7 @@ describe("bodies of almost a megabyte", () => {
   });
 
   it("of a dead key are not read once a quarter of the room is taken", async () => {
-    const world = gated({ permit: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }) });
+    const world = gated({ authorize: async () => ({ ok: false, refusal: { kind: "bad_key", why: "revoked" } }) });
     const client = new AbortController();
     const calls = Array.from({ length: 3 }, () =>
       serve(dripping(LARGE_BYTES, client), chatCompletions, {}, world.ports),
@@ -359,7 +359,7 @@ describe("the key of a large body", () => {
   const DEAD = { kind: "bad_key", why: "revoked" } as const;
 
   it("is asked about first: a dead one takes no place, and nothing of its body is read", async () => {
-    const world = gated({ permit: async () => ({ ok: false, refusal: DEAD }) });
+    const world = gated({ authorize: async () => ({ ok: false, refusal: DEAD }) });
     const { request, seen } = dripping(1, 20 * LARGE_BYTES);
     const queued = vi.spyOn(world.bodies, "queue");
     const response = await serve(request, chatCompletions, {}, world.ports);
@@ -368,7 +368,7 @@ describe("the key of a large body", () => {
   });
 
   it("is asked about as well where the body has no length and turns out to be large", async () => {
-    const world = gated({ permit: async () => ({ ok: false, refusal: DEAD }) });
+    const world = gated({ authorize: async () => ({ ok: false, refusal: DEAD }) });
     const { request } = dripping(2 * LARGE_BYTES, null);
     const call = serve(request, chatCompletions, {}, world.ports);
     await vi.advanceTimersByTimeAsync(1_000);
@@ -377,20 +377,20 @@ describe("the key of a large body", () => {
   });
 
   it("is not asked about for a small one", async () => {
-    const permit = vi.fn(async () => ({ ok: false, refusal: DEAD }) as const);
-    const world = gated({ permit });
+    const authorize = vi.fn(async () => ({ ok: false, refusal: DEAD }) as const);
+    const world = gated({ authorize });
     world.open();
     expect((await serve(post(1_000), chatCompletions, {}, world.ports)).status).toBe(200);
-    expect(permit).not.toHaveBeenCalled();
+    expect(authorize).not.toHaveBeenCalled();
   });
 });
 
 describe("bodies whose calls are refused", () => {
-  const refusing = (kind: "no_credit" | "admission_unavailable", permit?: FakeOptions["permit"]) => {
+  const refusing = (kind: "no_credit" | "admission_unavailable", authorize?: FakeOptions["authorize"]) => {
     const no_credit = { kind, neededNanoUsd: 1, availableNanoUsd: 0, heldNanoUsd: 0 };
     const world = gated({
       admit: async () => ({ ok: false, refusal: no_credit }) as Admission,
-      ...(permit && { permit }),
+      ...(authorize && { authorize }),
     });
     const send = async (characters: number) => {
       const request = post(characters);

@@ -3,13 +3,20 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { selfServiceApp } from "../../../src/api/tenant/index.ts";
 import { createApp } from "../../../src/app.ts";
-import { openPorts } from "../../../src/platform/ports.ts";
+import { openPorts, type PlatformPorts } from "../../../src/platform/ports.ts";
 import { readSecrets } from "../../../src/platform/secrets.ts";
 import { type Answer, done, type Json } from "./operator.ts";
 
 const { app } = selfServiceApp();
 
-export async function as(key: string, method: string, path: string, body?: unknown): Promise<Answer> {
+/** `through`: changes what the application is given. */
+export async function as(
+  key: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  through: (ports: PlatformPorts) => PlatformPorts = (ports) => ports,
+): Promise<Answer> {
   const secrets = await readSecrets(env);
   if (!secrets.ok) throw new Error(secrets.fault.message);
   const context = createExecutionContext();
@@ -18,7 +25,7 @@ export async function as(key: string, method: string, path: string, body?: unkno
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
-  const ports = openPorts(env, context, secrets.secrets);
+  const ports = through(openPorts(env, context, secrets.secrets));
   const response = await app.fetch(request, { ...env, ports }, context);
   const text = await response.text();
   await waitOnExecutionContext(context);

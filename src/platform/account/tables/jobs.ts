@@ -58,6 +58,12 @@ export class Jobs {
     return stored && toJob(stored);
   }
 
+  /** The same, for as long as a tenant can ask for it. */
+  findKept(id: string, nowMs: number): Job | undefined {
+    const job = this.find(id);
+    return job && job.submittedAtMs > nowMs - JOB_KEPT_MS ? job : undefined;
+  }
+
   insert(job: NewJob, { model, submittedAtMs, deadlineMs }: Submission, firstPollMs: number): void {
     this.#sql.exec(
       `INSERT INTO jobs (id, call_id, model, upstream, target_model, region, unit, least_tokens, most_tokens,
