@@ -1,6 +1,9 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 
+// Wrangler would warn of secrets that the tests bring themselves.
+process.env.WRANGLER_LOG ??= "error";
+
 /** Secrets of the tests; nothing outside the tests knows them. */
 const TEST_SECRETS = {
   ADMIN_TOKEN: "test-admin-token-0123456789abcdef",
@@ -10,8 +13,17 @@ const TEST_SECRETS = {
 
 export default defineConfig({
   test: {
+    // What a test makes the Worker log is shown where the test fails.
+    silent: "passed-only",
     projects: [
-      { test: { name: "core", include: ["test/{core,gateway,tidy}/**/*.test.ts"], testTimeout: 20_000 } },
+      {
+        test: {
+          name: "core",
+          include: ["test/{core,gateway,tidy}/**/*.test.ts"],
+          setupFiles: ["test/support/property-runs.ts"],
+          testTimeout: 20_000,
+        },
+      },
       {
         plugins: [
           cloudflareTest(async () => ({
@@ -22,11 +34,16 @@ export default defineConfig({
             },
           })),
         ],
-        test: { name: "worker", include: ["test/worker/**/*.test.ts"], setupFiles: ["test/support/worker/setup.ts"] },
+        test: {
+          name: "worker",
+          testTimeout: 20_000,
+          include: ["test/worker/**/*.test.ts"],
+          setupFiles: ["test/support/worker/setup.ts"],
+        },
       },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./sandbox/wrangler.toml" } })],
-        test: { name: "sandbox", include: ["test/sandbox/**/*.test.ts"] },
+        test: { name: "sandbox", testTimeout: 20_000, include: ["test/sandbox/**/*.test.ts"] },
       },
       {
         test: {

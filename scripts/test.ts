@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 
 interface Count {
   readonly what: string;
@@ -15,6 +16,9 @@ interface Count {
   readonly failed: number;
   readonly seconds: number;
 }
+
+/** What workerd says of connections and streams that a test breaks on purpose; what matters of it, the test asserts. */
+const OF_BROKEN_STREAMS = /^(uncaught exception; |exception = |stack: \S*workerd@)/;
 
 const root = join(import.meta.dirname, "..");
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> };
@@ -63,7 +67,7 @@ async function vitest(what: string, projects: string[], options: string[] = []):
         ...options,
         ...filters,
       ],
-      "inherit",
+      "filtered",
     ),
   );
   const { passed, failed } = read(file);
@@ -80,11 +84,17 @@ function read(file: string): { passed: number; failed: number } {
   }
 }
 
-function launch(command: string, args: string[], stdio: "pipe" | "inherit"): ChildProcess {
+function launch(command: string, args: string[], stdio: "pipe" | "filtered"): ChildProcess {
   const bin = join(root, "node_modules/.bin");
   const quiet = { WRANGLER_LOG: "error", WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false" };
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, ...quiet };
-  const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", stdio, stdio] });
+  const out = stdio === "filtered" ? "inherit" : "pipe";
+  const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", out, "pipe"] });
+  if (stdio === "filtered" && child.stderr) {
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      if (!OF_BROKEN_STREAMS.test(line)) process.stderr.write(`${line}\n`);
+    });
+  }
   running.add(child);
   return child;
 }
