@@ -1,34 +1,48 @@
 /**
  * Encodes JSON as UTF-8 in pieces; together they equal the output of `JSON.stringify`. Encoded at once, a text of 20 MB
  * is in memory three times, and at twice the width if one character is wide; an isolate has room for that only once.
+ *
+ * Parts are short, so that each is freed by a minor collection; longer strings would stay until the next full one.
  */
 const encoder = new TextEncoder();
 
-/** Approximate number of characters per piece. */
-const PIECE_CHARACTERS = 256 * 1024;
+/** Approximate number of characters per part. */
+const PART_CHARACTERS = 16 * 1024;
+const PIECE_BYTES = 256 * 1024;
 
 /**
  * The bytes of `JSON.stringify(value)`, in order. `value` comes from `JSON.parse`, or is an object that may have
  * undefined fields.
  */
-export function encodeJson(value: unknown, pieceCharacters = PIECE_CHARACTERS): Uint8Array<ArrayBuffer>[] {
-  const writer = new Writer(pieceCharacters);
+export function encodeJson(
+  value: unknown,
+  partCharacters = PART_CHARACTERS,
+  pieceBytes = PIECE_BYTES,
+): Uint8Array<ArrayBuffer>[] {
+  const writer = new Writer(partCharacters, pieceBytes);
   writer.write(value);
   return writer.end();
 }
 
 class Writer {
   readonly #most: number;
+  readonly #pieceBytes: number;
   readonly #pieces: Uint8Array<ArrayBuffer>[] = [];
+  #piece: Uint8Array<ArrayBuffer> | null = null;
+  #filled = 0;
   #text: string[] = [];
   #characters = 0;
 
-  constructor(most: number) {
+  constructor(most: number, pieceBytes: number) {
     this.#most = most;
+    this.#pieceBytes = pieceBytes;
   }
 
   end(): Uint8Array<ArrayBuffer>[] {
+    // What fits one part takes no more room than it needs.
+    if (!this.#piece) return this.#characters > 0 ? [encoder.encode(this.#text.join(""))] : [];
     this.#flush();
+    if (this.#filled > 0) this.#pieces.push(this.#piece.slice(0, this.#filled));
     return this.#pieces;
   }
 
@@ -87,10 +101,21 @@ class Writer {
     if (this.#characters >= this.#most) this.#flush();
   }
 
+  /** Text never ends inside a pair of surrogates. */
   #flush(): void {
-    if (this.#characters > 0) this.#pieces.push(encoder.encode(this.#text.join("")));
+    let rest = this.#text.join("");
     this.#text = [];
     this.#characters = 0;
+    while (rest !== "") {
+      this.#piece ??= new Uint8Array(this.#pieceBytes);
+      const { read, written } = encoder.encodeInto(rest, this.#piece.subarray(this.#filled));
+      this.#filled += written;
+      rest = rest.slice(read);
+      if (rest === "") return;
+      this.#pieces.push(this.#piece.subarray(0, this.#filled));
+      this.#piece = null;
+      this.#filled = 0;
+    }
   }
 }
 

@@ -40,8 +40,11 @@ export function readText(bytes: Uint8Array, maxValues = MAX_VALUES): JsonText {
   }
 }
 
-/** A long text is decoded in parts: at once, a decoder would hold a second copy at twice the width. */
-const DECODED_AT_ONCE = 1024 * 1024;
+/**
+ * A long text is decoded in parts: at once, a decoder would hold a second copy at twice the width. The parts are short,
+ * so that one wide character makes only its own part two bytes wide.
+ */
+const DECODED_AT_ONCE = 64 * 1024;
 
 function decode(bytes: Uint8Array): string {
   if (bytes.length <= DECODED_AT_ONCE) return utf8.decode(bytes);

@@ -7,10 +7,16 @@ const joined = (pieces: readonly Uint8Array[]) => Buffer.concat(pieces).toString
 describe("JSON in pieces", () => {
   it("is what JSON.stringify says, however small the pieces are", () => {
     fc.assert(
-      fc.property(fc.jsonValue({ maxDepth: 6 }), fc.integer({ min: 1, max: 60 }), (value, most) => {
-        const pieces = encodeJson(JSON.parse(JSON.stringify(value)), most);
-        expect(joined(pieces)).toBe(JSON.stringify(value));
-      }),
+      fc.property(
+        fc.jsonValue({ maxDepth: 6 }),
+        fc.integer({ min: 1, max: 60 }),
+        fc.integer({ min: 4, max: 60 }),
+        (value, most, bytes) => {
+          const pieces = encodeJson(JSON.parse(JSON.stringify(value)), most, bytes);
+          expect(pieces.every(({ length }) => length <= bytes || pieces.length === 1)).toBe(true);
+          expect(joined(pieces)).toBe(JSON.stringify(value));
+        },
+      ),
     );
   });
 
@@ -20,7 +26,9 @@ describe("JSON in pieces", () => {
       .map((s) => s.join(""));
     fc.assert(
       fc.property(text, fc.integer({ min: 1, max: 9 }), (value, most) => {
-        expect(joined(encodeJson({ [value]: [value, value] }, most))).toBe(JSON.stringify({ [value]: [value, value] }));
+        expect(joined(encodeJson({ [value]: [value, value] }, most, 8))).toBe(
+          JSON.stringify({ [value]: [value, value] }),
+        );
       }),
     );
   });
@@ -33,8 +41,9 @@ describe("JSON in pieces", () => {
   });
 
   it("has no piece much larger than asked for, and one piece where all of it is small", () => {
-    const pieces = encodeJson({ text: "\u4e16".repeat(100_000), list: Array<number>(50_000).fill(1) }, 1_000);
-    expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThan(4_000);
+    const pieces = encodeJson({ text: "\u4e16".repeat(100_000), list: Array<number>(50_000).fill(1) }, 1_000, 4_000);
+    expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThanOrEqual(4_000);
+    expect(pieces).toHaveLength(101);
     expect(encodeJson({ a: [1, 2, { b: "c" }] })).toHaveLength(1);
   });
 });
