@@ -9,6 +9,8 @@
  * All of this is checked on the bytes, in one pass that stops at the first fault, before any text or value is built: a
  * body of millions of values costs no more than its first 250,000.
  */
+import { LONG_STRING_BYTES, putBack, readLongString, type Span, withPlaceholders } from "./long-strings.ts";
+
 export const MAX_DEPTH = 64;
 /** The most values in a document, including itself. Field names do not count. */
 export const MAX_VALUES = 250_000;
@@ -17,7 +19,16 @@ export const MAX_VALUES = 250_000;
 export const MAX_FIELDS = 1_000;
 
 export type ParsedJson = { ok: true; value: unknown } | { ok: false; message: string };
-export type JsonText = { ok: true; text: string; values: number } | { ok: false; message: string };
+export type JsonText =
+  | {
+      ok: true;
+      /** With placeholders for the strings that were read apart. */
+      text: string;
+      values: number;
+      apart: readonly string[];
+      marker: string;
+    }
+  | { ok: false; message: string };
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const NOT_JSON = "The request body is not valid JSON.";
@@ -25,20 +36,67 @@ const NOT_JSON = "The request body is not valid JSON.";
 /** Parses a document. Never throws. If a key is repeated, its last value wins. */
 export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): ParsedJson {
   const read = readText(bytes, maxValues);
-  return read.ok ? parseText(read.text) : read;
+  return read.ok ? parseText(read) : read;
 }
 
-/** The first half of `parseJson`: checks and decodes the bytes. They are not needed afterwards. */
-export function readText(bytes: Uint8Array, maxValues = MAX_VALUES): JsonText {
-  const scanner = new Scanner(bytes, maxValues);
-  const message = scanner.run();
-  if (message !== undefined) return { ok: false, message };
-  try {
-    return { ok: true, text: decode(bytes), values: scanner.values };
-  } catch {
-    return { ok: false, message: "The request body is not valid UTF-8." };
+/** The first half of `parseJson`; it needs the bytes, the second half does not. */
+export function readText(bytes: Uint8Array, maxValues = MAX_VALUES, apart?: ReadApart): JsonText {
+  const reading = readInTurns(bytes, maxValues, apart);
+  for (;;) {
+    const turn = reading.next();
+    if (turn.done) return turn.value;
   }
 }
+
+/** How long strings are read apart (`long-strings.ts`). */
+export interface ReadApart {
+  /** Random, and unknown to whoever wrote the document. */
+  readonly marker: string;
+  readonly longBytes?: number;
+  readonly partBytes?: number;
+}
+
+/** The same in turns: it yields after about `TURN_BYTES` of work, so that other requests are served in between. */
+export function* readInTurns(
+  bytes: Uint8Array,
+  maxValues = MAX_VALUES,
+  { marker, longBytes = LONG_STRING_BYTES, partBytes }: ReadApart = { marker: "", longBytes: Number.POSITIVE_INFINITY },
+): Generator<undefined, JsonText> {
+  const scanner = new Scanner(bytes, maxValues, longBytes);
+  const message = scanner.run();
+  if (message !== undefined) return { ok: false, message };
+  const { values, long } = scanner;
+  const apart: string[] = [];
+  try {
+    let sinceBytes = bytes.length > TURN_BYTES ? TURN_BYTES : 0;
+    for (const span of long) {
+      if (sinceBytes >= TURN_BYTES) {
+        yield;
+        sinceBytes = 0;
+      }
+      const reading = readLongString(bytes, span, partBytes);
+      let part = reading.next();
+      for (let parts = 1; !part.done; parts++) {
+        if (parts % PARTS_PER_TURN === 0) yield;
+        part = reading.next();
+      }
+      apart.push(part.value);
+      sinceBytes += Math.min(span.end - span.start, TURN_BYTES);
+    }
+    if (bytes.length > TURN_BYTES) yield;
+    let text = "";
+    for (const piece of withPlaceholders(bytes, long, marker)) {
+      text += typeof piece === "string" ? piece : decode(piece);
+    }
+    return { ok: true, text, values, apart, marker };
+  } catch (error) {
+    const isJson = error instanceof SyntaxError;
+    return { ok: false, message: isJson ? NOT_JSON : "The request body is not valid UTF-8." };
+  }
+}
+
+const TURN_BYTES = 1024 * 1024;
+const PARTS_PER_TURN = 16;
 
 /**
  * A long text is decoded in parts: at once, a decoder would hold a second copy at twice the width. The parts are short,
@@ -56,12 +114,15 @@ function decode(bytes: Uint8Array): string {
   return text + decoder.decode();
 }
 
-/** The second half: `JSON.parse` checks the rest of the grammar. */
-export function parseText(text: string): ParsedJson {
+/** The second half: the grammar is left to `JSON.parse`. */
+export function parseText({ text, apart, marker }: JsonText & { ok: true }): ParsedJson {
   try {
-    return { ok: true, value: JSON.parse(text) };
+    const value: unknown = JSON.parse(text);
+    return { ok: true, value: apart.length === 0 ? value : putBack(value, marker, apart) };
   } catch (error) {
-    return { ok: false, message: `The request body is not valid JSON${placeOf(error)}.` };
+    // Where strings were taken out, the parser's positions are not the document's.
+    const place = apart.length === 0 ? placeOf(error) : "";
+    return { ok: false, message: `The request body is not valid JSON${place}.` };
   }
 }
 
@@ -94,11 +155,15 @@ const CLOSE_OBJECT = 0x7d;
 class Scanner {
   readonly #bytes: Uint8Array;
   readonly #maxValues: number;
+  readonly #longBytes: number;
   values = 0;
+  /** Values that are strings of at least `longBytes`. */
+  readonly long: Span[] = [];
 
-  constructor(bytes: Uint8Array, maxValues: number) {
+  constructor(bytes: Uint8Array, maxValues: number, longBytes: number) {
     this.#bytes = bytes;
     this.#maxValues = maxValues;
+    this.#longBytes = longBytes;
   }
 
   /** The refusal's message; undefined if there is none. */
@@ -109,6 +174,7 @@ class Scanner {
     let names = 0;
     let fields = 0;
     let afterString = false;
+    let nameEnd = -1;
     for (let at = 0; at < length; at++) {
       const code = bytes[at] as number;
       if (code <= SPACE) continue;
@@ -116,6 +182,7 @@ class Scanner {
         // The string before the colon was a name.
         if (!afterString) return NOT_JSON;
         this.values--;
+        if (this.long.at(-1)?.end === nameEnd) this.long.pop();
         if (++names > this.#maxValues) return this.#tooMany();
         if (depth === 1 && ++fields > MAX_FIELDS) return `The request body has more than ${MAX_FIELDS} fields.`;
         afterString = false;
@@ -129,7 +196,10 @@ class Scanner {
       }
       if (++this.values > this.#maxValues) return this.#tooMany();
       if (code === QUOTE) {
+        const start = at + 1;
         at = this.#endOfString(at);
+        if (at - start >= this.#longBytes && at < length) this.long.push({ start, end: at });
+        nameEnd = at;
         afterString = true;
       } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
         if (++depth > MAX_DEPTH) return `The request body is nested deeper than ${MAX_DEPTH} levels.`;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_DEPTH, MAX_FIELDS, MAX_VALUES, parseJson, readText } from "../../../src/core/formats/json.ts";
+import { MAX_DEPTH, MAX_FIELDS, MAX_VALUES, parseJson, parseText, readText } from "../../../src/core/formats/json.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const parse = (text: string) => parseJson(bytes(text));
@@ -86,7 +86,7 @@ describe("the values of a document", () => {
         const text = JSON.stringify(value, null, space);
         const counted = readText(bytes(text));
         fc.pre(counted.ok || !counted.message.includes("exactly"));
-        expect(counted).toEqual({ ok: true, text, values: valuesIn(value) });
+        expect(counted).toMatchObject({ ok: true, text, values: valuesIn(value) });
       }),
     );
   });
@@ -141,5 +141,69 @@ describe("the values of a document", () => {
     const started = performance.now();
     expect(parseJson(body).ok).toBe(false);
     expect(performance.now() - started).toBeLessThan(2_000);
+  });
+});
+
+describe("long strings that are read apart", () => {
+  const MARKER = "b7d0c1";
+  const apart = (document: Uint8Array, longBytes: number) => {
+    const read = readText(document, MAX_VALUES, { marker: MARKER, longBytes, partBytes: longBytes });
+    return read.ok ? parseText(read) : read;
+  };
+  /** Escapes, pairs, halves, what breaks grammar and what breaks UTF-8, close together. */
+  const token = fc.constantFrom(
+    "x",
+    "\\n",
+    "\\\\",
+    '\\"',
+    "\\u4e16",
+    "\\ud83d",
+    "\\ude00",
+    "\u{1f600}",
+    "\u4e16",
+    "é",
+    "\ufeff",
+  );
+  const broken = fc.constantFrom("\\", "\\x", "\\u12", "\u0000", "\n", '"');
+  const content = (tokens: fc.Arbitrary<string>) => fc.array(tokens, { maxLength: 40 }).map((parts) => parts.join(""));
+
+  it("make the value that JSON.parse makes, wherever a part ends", () => {
+    const text = fc.tuple(content(token), content(token), fc.integer({ min: 1, max: 9 }));
+    fc.assert(
+      fc.property(text, ([a, b, longBytes]) => {
+        const document = `{"${a}":["${b}",{"k":"${a}","l":"${b}"}],"k":1,"k":"${b}", "z" : "" }`;
+        expect(apart(bytes(document), longBytes)).toEqual({ ok: true, value: JSON.parse(document) });
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("are refused where JSON.parse refuses them", () => {
+    const text = fc.tuple(content(fc.oneof({ weight: 8, arbitrary: token }, broken)), fc.integer({ min: 1, max: 9 }));
+    fc.assert(
+      fc.property(text, ([a, longBytes]) => {
+        const document = bytes(`{"a":"${a}","b":["${a}"]}`);
+        const whole = parseJson(document);
+        const read = apart(document, longBytes);
+        expect(read.ok).toBe(whole.ok);
+        if (whole.ok) expect(read).toEqual(whole);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("stay where they are as names, and are no placeholders by chance", () => {
+    const document = `{"${"n".repeat(50)}":"${MARKER}","b":"${"x".repeat(50)}"}`;
+    const read = readText(bytes(document), MAX_VALUES, { marker: "another", longBytes: 20 });
+    expect(read).toMatchObject({ ok: true, apart: ["x".repeat(50)], values: 3 });
+    expect(read.ok && parseText(read)).toEqual({ ok: true, value: JSON.parse(document) });
+  });
+
+  it("are the whole document where it is nothing else; bytes that are not UTF-8 are refused inside them too", () => {
+    expect(apart(bytes(`"${"x".repeat(100)}"`), 10)).toEqual({ ok: true, value: "x".repeat(100) });
+    const cut = bytes(`["${"x".repeat(100)}"]`);
+    cut[50] = 0xff;
+    expect(apart(cut, 10)).toMatchObject({ ok: false, message: expect.stringContaining("UTF-8") });
+    expect(apart(bytes(`["${"x".repeat(100)}`), 10)).toMatchObject({ ok: false });
   });
 });

@@ -1,0 +1,43 @@
+/** What one body may take of an isolate's 128 MB, measured on a fresh process. Text that is not Latin-1 is the worst case. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sleep } from "../../support/eventually.ts";
+import { forgetPeak, residentMb } from "../../support/memory.ts";
+import { Operator } from "../../support/operator.ts";
+import { TollgateProcess } from "../../support/process.ts";
+import type { Tenant } from "../../support/tenant.ts";
+
+const MB = 1024 * 1024;
+let tollgate: TollgateProcess;
+let tenant: Tenant;
+let model: string;
+
+beforeAll(async () => {
+  tollgate = await TollgateProcess.start();
+  const operator = new Operator(tollgate);
+  tenant = await operator.tenant({ balance_usd: 1_000 });
+  model = await operator.instance(tenant);
+  expect((await tenant.chat({ model, max_tokens: 1 })).status).toBe(200);
+});
+afterAll(() => tollgate.stop());
+
+const wide = (characters: number) => ({ role: "user", content: `\u4e16${"x".repeat(characters - 1)}` });
+
+test.each<[string, () => object[]]>([
+  ["twenty messages with one wide character each", () => Array.from({ length: 20 }, () => wide(MB - 100))],
+  ["messages of 60 kB with one wide character each", () => Array.from({ length: 340 }, () => wide(61_500))],
+  ["one message with one wide character", () => [wide(20 * MB - 300)]],
+])("20 MB of %s: the process grows by less than 128 MB", async (name, messages) => {
+  const body = new TextEncoder().encode(JSON.stringify({ model, max_tokens: 1, messages: messages() }));
+  expect(body.length).toBeGreaterThan(19 * MB);
+  const pid = tollgate.workerdPid();
+  await sleep(500);
+  const { now } = residentMb(pid);
+  forgetPeak(pid);
+  const headers = { "content-type": "application/json" };
+  const response = await tenant.fetch("/v1/chat/completions", { method: "POST", body, headers });
+  expect(response.status).toBe(200);
+  await response.arrayBuffer();
+  const grownMb = residentMb(pid).peak - now;
+  console.log(`${name}: grown by ${grownMb} MB from ${now} MB`);
+  expect(grownMb).toBeLessThan(128);
+});
