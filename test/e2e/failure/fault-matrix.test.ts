@@ -64,7 +64,7 @@ usage zero       | both   | 200 zero 1 completed                  | 200 zero 1+0
 `;
 
 const OUTPUT_TOKENS = 40;
-const TIMEOUTS = { first_byte_ms: 1_500, answer_ms: 1_500, idle_ms: 800, total_ms: 10_000 };
+const TIMEOUTS = { first_byte_ms: 1_500, answer_ms: 1_500, idle_ms: 2_500, total_ms: 12_000 };
 
 const FAULTS: Record<string, Record<string, unknown>> = {
   redirect: { fault: "redirect" },
