@@ -3,7 +3,7 @@
  * validates by, so a call that it would refuse for its fields does not compile.
  */
 import type * as z from "zod";
-import type { KeyAnswer, KeyBody, NewKeyAnswer } from "../src/api/kit/key-schema.ts";
+import type { KeyBody, NewKeyAnswer } from "../src/api/kit/key-schema.ts";
 import type { TeamAnswer, TeamBody } from "../src/api/kit/team-schema.ts";
 import type { AccountAnswer, AccountBody } from "../src/api/operator/account-schema.ts";
 import type { AliasAnswer, AliasBody } from "../src/api/operator/alias-schema.ts";
@@ -15,7 +15,6 @@ import { type Answer, ApiError, ask, type Connection, call } from "./http.ts";
 
 export type Account = z.output<typeof AccountAnswer>;
 export type NewAccount = z.input<typeof AccountBody>;
-export type Key = z.output<typeof KeyAnswer>;
 export type NewKey = z.input<typeof KeyBody>;
 export type KeyWithSecret = z.output<typeof NewKeyAnswer>;
 export type Team = z.output<typeof TeamAnswer>;

@@ -5,7 +5,7 @@
  * the day is summed again in the same transaction, so a day here always equals the sum of its hours.
  */
 import { HOUR_MS } from "./usage-events.ts";
-import { GROUPS, QUANTITIES } from "./usage-hours.ts";
+import { GROUPS, QUANTITIES } from "./usage-sums.ts";
 
 export const DAY_MS = 24 * HOUR_MS;
 export const floorDay = (ms: number): number => ms - (ms % DAY_MS);

@@ -6,22 +6,12 @@
  * order events come. Raw events are deleted only when every hour up to then is summed and none is late.
  */
 import { sumDayAgain } from "./usage-days.ts";
-import { HOUR_MS, UNIT_COLUMNS } from "./usage-events.ts";
+import { HOUR_MS } from "./usage-events.ts";
+import { GROUPS, QUANTITIES } from "./usage-sums.ts";
 
 /** Generous time for a call's end to reach D1. Later ones are late events; they are not lost. */
 export const GRACE_MS = 10 * 60_000;
 
-/** What reports can be grouped by, in every hour's rows. */
-export const GROUPS = "account, team, key, model, alias";
-export const QUANTITIES = [
-  "latency_ms",
-  ...Object.values(UNIT_COLUMNS),
-  "price_nano_usd",
-  "cost_nano_usd",
-  "overrun_nano_usd",
-  "loss_nano_usd",
-  "low_input",
-];
 /** Columns of an hour's row after its time. */
 export const HOUR_COLUMNS = [GROUPS, "calls", "errors", ...QUANTITIES].join(", ");
 /**
