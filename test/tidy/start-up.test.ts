@@ -6,11 +6,13 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { bundle } from "../../scripts/bundle.ts";
 
-const MOST_MS = 100;
+/** Held by `npm run proof`, on a quiet machine. Other tests on the same cores cost up to twice the CPU, so `npm test` allows more. */
+const QUIET_MS = 100;
+const MOST_MS = process.env.FC_NUM_RUNS ? QUIET_MS : 3 * QUIET_MS;
 /** What the module has of the runtime while it is evaluated. */
 const RUNTIME =
   "export class DurableObject {}; export class WorkerEntrypoint {}; export const env = {}; export const connect = () => {};";
-/** CPU, not time: it is the same on a busy machine. */
+/** CPU, not time: waiting for a core does not count. */
 const MEASURE = `const before = process.cpuUsage(); await import("./index.mjs");
   const { user, system } = process.cpuUsage(before); console.log((user + system) / 1000);`;
 

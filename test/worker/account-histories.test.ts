@@ -298,4 +298,4 @@ it("whatever happens, in whatever order, the object answers as the plain model d
     }),
     { numRuns: 25, endOnFailure: true },
   );
-}, 30_000);
+}, 120_000);
