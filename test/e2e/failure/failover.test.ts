@@ -84,7 +84,7 @@ test("a connection reset before the answer: the second serves, for chat may be e
   await expectCharged(answer.headers.get("x-service-request-id"), executions[0]);
 });
 
-test("no answer within the upstream's time: the second serves", async () => {
+test("no first byte of a stream within the upstream's time: the second serves", async () => {
   await proxy.become({ kind: "half_open" });
   const silent = await operator.upstream(proxy.url, {
     timeouts: { first_byte_ms: 300, idle_ms: 1_000, total_ms: 5_000 },
@@ -95,8 +95,14 @@ test("no answer within the upstream's time: the second serves", async () => {
     { upstream: silent, model: first },
     { upstream: "sandbox", model: second },
   ]);
-  const answer = await tenant.chat({ model: alias });
+  const body = { model: alias, messages: [{ role: "user", content: "Hi" }], stream: true };
+  const answer = await tenant.fetch("/v1/chat/completions", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
   expect(answer.status).toBe(200);
+  expect(await answer.text()).toContain("[DONE]");
   expect((await operator.sandbox.executions(first, second)).map(({ model }) => model)).toEqual([second]);
 });
 

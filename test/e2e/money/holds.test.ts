@@ -62,7 +62,7 @@ describe("unknown fields pass, and get no more than was held", () => {
 
   test("a body full of them", async () => {
     const noise = Object.fromEntries(
-      Array.from({ length: 2_000 }, (_, at) => [`field_${at}`, { at, list: [1, "2", null] }]),
+      Array.from({ length: 900 }, (_, at) => [`field_${at}`, { at, list: [1, "2", null] }]),
     );
     const { status, output } = await usageOfOne({ ...noise, max_tokens: 5, sandbox_output_tokens: 5_000 });
     expect([status, output]).toEqual([200, 5]);
