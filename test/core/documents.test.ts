@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
 import { toHttp } from "../../src/core/http-refusal.ts";
-import type { Refusal } from "../../src/core/refusal.ts";
+import { REFUSALS } from "../support/refusals.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -99,44 +99,6 @@ describe("docs/invariants.md", () => {
     ).toBe(true);
   });
 });
-
-/** One of each kind, so that a new kind is missed by the compiler before it is missed by a reader. */
-const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kind: K }> } = {
-  no_key: { kind: "no_key" },
-  bad_key: { kind: "bad_key", why: "unknown" },
-  scope_missing: { kind: "scope_missing", scope: "inference" },
-  not_your_instance: { kind: "not_your_instance" },
-  invalid_request: { kind: "invalid_request", message: "", param: null },
-  too_large: { kind: "too_large", limitBytes: 1 },
-  wrong_content_type: { kind: "wrong_content_type", expected: "application/json" },
-  unknown_route: { kind: "unknown_route", method: "GET", path: "/", served: [] },
-  model_not_found: { kind: "model_not_found", model: "m" },
-  model_not_priced: { kind: "model_not_priced", model: "m" },
-  model_not_allowed: { kind: "model_not_allowed", model: "m" },
-  id_not_found: { kind: "id_not_found", what: "response" },
-  rate_limit: { kind: "rate_limit", level: "key", limit: "rpm_limit", allowed: 1, retryAfterMs: 1 },
-  budget_spent: { kind: "budget_spent", level: "key", budgetNanoUsd: 1, duration: "day", retryAfterMs: 1 },
-  no_credit: { kind: "no_credit", neededNanoUsd: 1, availableNanoUsd: 0, heldNanoUsd: 0 },
-  busy: { kind: "busy", retryAfterMs: 1 },
-  unpaid_work: { kind: "unpaid_work", retryAfterMs: 1 },
-  admission_unavailable: { kind: "admission_unavailable" },
-  no_healthy_upstream: { kind: "no_healthy_upstream", retryAfterMs: null },
-  upstream_refused: { kind: "upstream_refused", status: 400, message: "", param: null, code: null },
-  upstream_error: { kind: "upstream_error", repeatable: true },
-  upstream_timeout: { kind: "upstream_timeout", repeatable: true },
-  too_many_submissions: { kind: "too_many_submissions", allowed: 10, spanMs: 60_000, retryAfterMs: 1 },
-  video_refused: {
-    kind: "video_refused",
-    status: 429,
-    code: "capacity_exceeded",
-    message: "",
-    retryable: true,
-    retryAfterMs: null,
-  },
-  outcome_unknown: { kind: "outcome_unknown" },
-  idempotency: { kind: "idempotency", why: "other_body" },
-  internal: { kind: "internal" },
-};
 
 describe("docs/tenant-api.md", () => {
   const text = read("docs/tenant-api.md");
