@@ -17,7 +17,11 @@ interface Point {
 }
 
 export const KILL_POINTS = {
-  "after the hold": { file: "gateway/serve.ts", line: "const { hold, rates, owned } = admission;", where: "after" },
+  "after the hold": {
+    file: "gateway/flows/carry-out.ts",
+    line: "const sending = { route, routing, outputCap: hold.outputCap, reader };",
+    where: "before",
+  },
   "before the fetch": {
     file: "gateway/attempt.ts",
     line: "const answer = await ports.upstreams.send(",
@@ -25,11 +29,11 @@ export const KILL_POINTS = {
   },
   "mid stream": { file: "gateway/stream/relay.ts", line: "sound = await passage.take(value);", where: "after" },
   "usage seen": {
-    file: "gateway/serve.ts",
+    file: "gateway/flows/deliver.ts",
     line: "const { outcome, firstByteAtMs, passedBroken } = await stream.ended;",
     where: "after",
   },
-  settled: { file: "gateway/settle.ts", line: "logEnded(admitted, { ...ending, reason: null", where: "before" },
+  settled: { file: "gateway/settle.ts", line: "if (reading.lowInput) {", where: "before" },
   "outbox written": { file: "platform/account/shipping.ts", line: "await send({ account: taken", where: "before" },
   "consumer wrote": { file: "platform/queue/usage.ts", line: "for (const one of part) await finish(", where: "before" },
   "in an alarm": { file: "platform/account/shipping.ts", line: 'await attempt("prune"', where: "before" },

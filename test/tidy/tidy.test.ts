@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path";
 import { expect, it } from "vitest";
+import { FILES as STOPPED, withPoints } from "../support/kill-points.ts";
 
 const root = join(import.meta.dirname, "../..");
 const SKIPPED = new Set(["node_modules", "dist"]);
@@ -59,4 +60,9 @@ it("no comment and no document names a file that is not there", () => {
     (proseOf(file).match(NAMED) ?? []).filter((name) => !isThere(file, name)).map((name) => `${file}: ${name}`),
   );
   expect(missing).toEqual([]);
+});
+
+it.each([...STOPPED])("the lines of src/%s beside which a crash test stops the gateway are still there", (file) => {
+  const source = read(join("src", file));
+  expect(withPoints(file, source, "http://127.0.0.1")).not.toBe(source);
 });
