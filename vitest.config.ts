@@ -37,13 +37,14 @@ export default defineConfig({
         test: {
           name: "worker",
           testTimeout: 20_000,
+          hookTimeout: 30_000,
           include: ["test/worker/**/*.test.ts"],
           setupFiles: ["test/support/worker/setup.ts"],
         },
       },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./sandbox/wrangler.toml" } })],
-        test: { name: "sandbox", testTimeout: 20_000, include: ["test/sandbox/**/*.test.ts"] },
+        test: { name: "sandbox", testTimeout: 20_000, hookTimeout: 30_000, include: ["test/sandbox/**/*.test.ts"] },
       },
       {
         test: {

@@ -9,6 +9,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 
 interface Count {
   readonly what: string;
@@ -86,17 +87,28 @@ function read(file: string): { passed: number; failed: number } {
 
 function launch(command: string, args: string[], stdio: "pipe" | "filtered"): ChildProcess {
   const bin = join(root, "node_modules/.bin");
-  const quiet = { WRANGLER_LOG: "error", WRANGLER_SEND_METRICS: "false", CLOUDFLARE_CF_FETCH_ENABLED: "false" };
+  const color = process.stdout.isTTY ? { FORCE_COLOR: "1" } : {};
+  const quiet = {
+    ...color,
+    WRANGLER_LOG: "error",
+    WRANGLER_SEND_METRICS: "false",
+    CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  };
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH}`, ...quiet };
-  const out = stdio === "filtered" ? "inherit" : "pipe";
-  const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", out, "pipe"] });
-  if (stdio === "filtered" && child.stderr) {
-    createInterface({ input: child.stderr }).on("line", (line) => {
-      if (!OF_BROKEN_STREAMS.test(line)) process.stderr.write(`${line}\n`);
-    });
+  const child = spawn(command, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
+  if (stdio === "filtered") {
+    filter(child.stdout, process.stdout);
+    filter(child.stderr, process.stderr);
   }
   running.add(child);
   return child;
+}
+
+/** Passes on line by line what is not workerd's word on a broken stream; vitest lets it through on either side. */
+function filter(from: Readable, to: NodeJS.WriteStream): void {
+  createInterface({ input: from }).on("line", (line) => {
+    if (!OF_BROKEN_STREAMS.test(line)) to.write(`${line}\n`);
+  });
 }
 
 function ended(child: ChildProcess): Promise<number> {

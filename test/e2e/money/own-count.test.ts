@@ -23,7 +23,7 @@ beforeAll(async () => {
 /** Reads the first piece of the stream and goes. Gives the input that was executed, and the one that was charged. */
 async function leave(path: string, body: Record<string, unknown>, model = "llama-7b") {
   const leaving = new AbortController();
-  const stream = { stream: true, sandbox_output_tokens: 200, sandbox_frame_delay_ms: 50 };
+  const stream = { stream: true, sandbox_output_tokens: 200, sandbox_frame_delay_ms: 200 };
   const { init } = jsonTo(path, { model: models[model], ...stream, ...body });
   const response = await tenant.fetch(path, { ...init, signal: leaving.signal });
   expect(response.status).toBe(200);
