@@ -22,6 +22,8 @@ export const PLATFORM_MODELS: ReadonlyMap<string, ModelKind> = new Map<string, M
   ["llama-7b", "chat"],
   ["llama-70b", "chat"],
   ["glyph-7b", "chat"],
+  ["full-7b", "chat"],
+  ["least-7b", "chat"],
   ["image-turbo", "image"],
   ["image-edit", "image_edit"],
   ["tts-fast", "speech"],
@@ -34,6 +36,10 @@ export const PLATFORM_MODELS: ReadonlyMap<string, ModelKind> = new Map<string, M
   ["glyph-rerank", "rerank"],
   ["service-video-gen-2.0", "video"],
 ]);
+
+/** A model that says no more than the contract names, and one that says all that OpenAI does. */
+export const saysLeast = (model: string): boolean => model.startsWith("least-");
+export const saysAll = (model: string): boolean => model.startsWith("full-");
 
 /** One replica of an instance. */
 export interface Pod {

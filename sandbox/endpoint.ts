@@ -90,7 +90,7 @@ export interface Prepared {
 }
 
 export interface Endpoint {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly errors: ErrorShape;
   readonly prepare: (received: Received) => Outcome<Prepared> | Promise<Outcome<Prepared>>;

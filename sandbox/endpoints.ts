@@ -7,7 +7,7 @@ import { customProxy } from "./custom/proxy.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { imageEdits, imageGenerations } from "./images/images.ts";
 import { getModel, listModels } from "./models.ts";
-import { cancelResponse, createResponse, getResponse } from "./responses/responses.ts";
+import { cancelResponse, createResponse, deleteResponse, getResponse, inputItems } from "./responses/responses.ts";
 import { embeddings } from "./retrieval/embeddings.ts";
 import { rerank } from "./retrieval/rerank.ts";
 import { videoGenerations, videoJob, videoPricing, videoQuote } from "./video/video.ts";
@@ -17,6 +17,8 @@ export const ENDPOINTS: readonly Endpoint[] = [
   createResponse,
   getResponse,
   cancelResponse,
+  deleteResponse,
+  inputItems,
   imageGenerations,
   imageEdits,
   speech,

@@ -33,6 +33,8 @@ const VIDEO = {
 export const DEMO_MODELS: Readonly<Record<string, NewModel>> = {
   "llama-7b": { ...chat(0.2), upstream: "sandbox" },
   "llama-70b": { ...chat(0.8), upstream: "sandbox" },
+  "full-7b": { ...chat(0.2), upstream: "sandbox" },
+  "least-7b": { ...chat(0.2), upstream: "sandbox" },
   "llama-7b:1042": chat(0.2),
   "llama-7b:1043": chat(0.2),
   "image-turbo": { kind: "image", prices: at({ images: 0.004 }), upstream: "sandbox" },

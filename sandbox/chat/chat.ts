@@ -1,5 +1,6 @@
 /** `POST /v1/chat/completions`: one JSON object, or chunks as the tokens are made. */
 import { readJson } from "../body.ts";
+import { saysLeast } from "../catalog.ts";
 import type { Answer, Endpoint, EventFrame, JsonObject, Site } from "../endpoint.ts";
 import { done } from "../refusal.ts";
 import { type Choice, type Completion, complete, loggedUsage, outputTokens, reportedUsage } from "./completion.ts";
@@ -63,8 +64,8 @@ function messageOf({ tokens, call }: Choice): JsonObject {
 }
 
 /**
- * A role frame for each choice, then one frame a token with the choices taking turns, a finish for each choice, and
- * usage if requested.
+ * A role frame for each choice, then one frame a token with the choices taking turns, a finish for each choice (which
+ * the contract does not name, so `least-` models leave it out), and usage if requested.
  */
 function* frames(head: JsonObject, body: ChatRequest, completion: Completion): Iterable<EventFrame> {
   const wanted = body.stream_options?.include_usage === true;
@@ -87,7 +88,9 @@ function* frames(head: JsonObject, body: ChatRequest, completion: Completion): I
       yield chunk(index, piece(choice, token), null);
     }
   }
-  for (const [index, choice] of completion.choices.entries()) yield chunk(index, {}, choice.finish);
+  if (!saysLeast(body.model)) {
+    for (const [index, choice] of completion.choices.entries()) yield chunk(index, {}, choice.finish);
+  }
   if (!wanted) return;
   yield { data: { ...head, choices: [], usage: reportedUsage(completion) }, usage: loggedUsage(completion, made) };
 }

@@ -5,7 +5,12 @@ import { type MessageWeight, promptTokens, tokenizerOf } from "../chat/tokens.ts
 /** The service stores text only: pictures and files belong to chat completions. */
 const REFUSED_PARTS = new Set(["input_image", "input_file", "input_audio", "image_url"]);
 
-const Item = z.looseObject({ type: z.string().optional() });
+const Item = z.looseObject({ type: z.string().nullish() });
+
+/** A function's name stands in the tool itself, other than in chat. Other tools are ignored. */
+const Tool = z.looseObject({ type: z.string(), name: z.string().optional(), parameters: z.unknown().optional() });
+
+const Format = z.looseObject({ type: z.enum(["text", "json_object", "json_schema"]), schema: z.unknown().optional() });
 
 export const ResponseRequest = z.looseObject({
   model: z.string().min(1),
@@ -22,12 +27,29 @@ export const ResponseRequest = z.looseObject({
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   stream: z.boolean().nullish(),
-  tools: z.array(z.unknown()).nullish(),
+  tools: z.array(Tool).nullish(),
+  tool_choice: z.union([z.enum(["auto", "none", "required"]), z.looseObject({ type: z.string() })]).nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  text: z.looseObject({ format: Format.nullish() }).nullish(),
+  reasoning: z.looseObject({ effort: z.string().nullish(), summary: z.string().nullish() }).nullish(),
   sandbox_output_tokens: z.int().min(1).max(200_000).optional(),
   sandbox_reply: z.string().optional(),
   sandbox_frame_delay_ms: z.number().min(0).max(60_000).optional(),
 });
 export type ResponseRequest = z.output<typeof ResponseRequest>;
+
+/** The ids of stored items that the input names in place of their content. */
+export const referencesOf = ({ input }: ResponseRequest): string[] =>
+  typeof input === "string" ? [] : input.flatMap((item) => (isReference(item) ? [String(item.id)] : []));
+
+const isReference = (item: { readonly [name: string]: unknown }): boolean =>
+  item.type === "item_reference" || (typeof item.id === "string" && Object.keys(item).length === 1);
+
+/** The new input as items. A text is one message. */
+export const inputItemsOf = ({ input }: ResponseRequest): { readonly [name: string]: unknown }[] =>
+  typeof input === "string"
+    ? [{ type: "message", role: "user", content: [{ type: "input_text", text: input }] }]
+    : input;
 
 function holdsMedia(item: { readonly [name: string]: unknown }): boolean {
   const parts = Array.isArray(item.content) ? (item.content as unknown[]) : [];

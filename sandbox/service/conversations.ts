@@ -4,6 +4,16 @@
  */
 const RETENTION_MS = 24 * 3_600_000;
 
+/** One output item: its type, and how many of the response's tokens are its own. */
+export interface OutputItem {
+  readonly id: string;
+  readonly type: "reasoning" | "message" | "function_call";
+  readonly size: number;
+  /** Of a function call. */
+  readonly name?: string;
+  readonly callId?: string;
+}
+
 /** What is stored when a response begins. */
 export interface NewResponse {
   readonly id: string;
@@ -17,8 +27,12 @@ export interface NewResponse {
   readonly conversation: string | null;
   readonly inputTokens: number;
   readonly cachedTokens: number;
-  /** The whole text that is being made, token by token. */
+  /** All that is being made, token by token. */
   readonly tokens: readonly string[];
+  /** The output items, which share the tokens among them in their order. */
+  readonly items: readonly OutputItem[];
+  /** The new input, as items; empty if it was too long to be kept. */
+  readonly input: readonly { readonly [name: string]: unknown }[];
 }
 
 /** A response as it is now. */
@@ -75,13 +89,22 @@ export class Conversations {
     const record = JSON.parse(row.record) as NewResponse;
     const usage = JSON.parse(row.usage ?? "null") as { output_tokens?: number } | null;
     const running = row.ended_ms === null;
+    // One that was stored by an earlier version is a message.
+    const message: OutputItem = { id: `msg_${id.slice(5)}`, type: "message", size: record.tokens.length };
     return {
       ...record,
+      items: record.items ?? [message],
+      input: record.input ?? [],
       conversation: row.conversation,
       running,
       cancelled: row.cancelled === 1,
       outputTokens: running ? 0 : (usage?.output_tokens ?? record.tokens.length),
     };
+  }
+
+  /** Only this turn: later ones keep what they counted. */
+  delete(id: string): void {
+    this.#sql.exec("DELETE FROM responses WHERE id = ?", id);
   }
 
   cancel(id: string): boolean {

@@ -163,6 +163,16 @@ export class Service extends DurableObject<SandboxSettings> {
     return this.#conversations.cancel(id);
   }
 
+  deleteResponse(id: string): void {
+    this.#conversations.delete(id);
+  }
+
+  /** `KeptResponse` as JSON; null if there is none, or no longer. */
+  keptResponse(id: string, account: string): string | null {
+    const kept = this.#conversations.read(id, account, this.now());
+    return kept && JSON.stringify(kept);
+  }
+
   /** Null, or how long the account must wait before it may submit again (ms). */
   addJob(job: VideoJob): number | null {
     return this.#videoJobs.add(job, videoSubmissions(this.env));

@@ -226,3 +226,10 @@ test("a client that leaves stops the stream within a second, and the log says wh
   expect(row.frames_sent).toBeLessThan(60);
   expect(row.usage?.output_tokens).toBe(row.frames_sent - 1);
 });
+
+test("a stream of least-7b ends without a finish_reason", async () => {
+  const streamed = await frames(chat({ model: "least-7b", stream: true, stream_options: { include_usage: true } }));
+  expect(streamed.at(-1)).toBe("[DONE]");
+  expect(streamed.at(-2).usage.completion_tokens).toBe(streamed.length - 3);
+  expect(streamed.slice(0, -2).map(({ choices }) => choices[0].finish_reason)).not.toContain("stop");
+});

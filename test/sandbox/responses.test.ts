@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { advance, call, fault, frames, json, post, rowOf } from "../support/worker/sandbox-client.ts";
+import { advance, call, fault, frames, type Json, json, post, rowOf } from "../support/worker/sandbox-client.ts";
 
 const create = (extra: object = {}, headers: Record<string, string> = {}, key?: string) =>
   post("/v1/responses", { model: "llama-7b", input: "Hi", ...extra }, headers, key);
@@ -117,4 +117,84 @@ test("typed items are read, and faults apply", async () => {
   expect((await json(create({ input }))).usage.input_tokens).toBe(10);
   await fault({ match: { path: "/v1/responses" }, fault: "no_usage", times: 1 });
   expect((await frames(create({ stream: true }))).at(-2).response).not.toHaveProperty("usage");
+});
+
+const TOOLS = ["weather", "time"].map((name) => ({
+  type: "function",
+  name,
+  parameters: { type: "object", properties: { city: { type: "string" } } },
+}));
+
+test("full-7b streams every event of every item, least-7b only what the contract names", async () => {
+  const asked = { stream: true, tools: TOOLS, parallel_tool_calls: true, reasoning: { summary: "auto" } };
+  const full = await frames(create({ ...asked, model: "full-7b" }));
+  const types = full.map((event) => event.type ?? event).filter((type, at, all) => type !== all[at - 1]);
+  const words = (kind: string, part: string) => [
+    "response.output_item.added",
+    ...(part ? [`response.${part}.added`] : []),
+    `response.${kind}.delta`,
+    `response.${kind}.done`,
+    ...(part ? [`response.${part}.done`] : []),
+    "response.output_item.done",
+  ];
+  expect(types).toEqual([
+    "response.created",
+    "response.in_progress",
+    ...words("reasoning_summary_text", "reasoning_summary_part"),
+    ...words("function_call_arguments", ""),
+    ...words("function_call_arguments", ""),
+    "response.completed",
+    "[DONE]",
+  ]);
+  expect(full.slice(0, -1).map(({ sequence_number }) => sequence_number)).toEqual(full.slice(0, -1).map((_, at) => at));
+  const done = full.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
+  expect(full.at(-2).response.output).toEqual(done);
+  expect(done.map(({ name }) => name)).toEqual([undefined, "weather", "time"]);
+
+  const least = await frames(create({ model: "least-7b", stream: true, max_output_tokens: 3 }));
+  expect(least.slice(0, 2)).toEqual([
+    { type: "response.created", response: { id: expect.any(String), status: "in_progress" } },
+    { type: "response.output_text.delta", delta: expect.any(String) },
+  ]);
+  expect(least.at(-2).response.output).toEqual([
+    { type: "message", role: "assistant", content: [{ type: "output_text", text: expect.any(String) }] },
+  ]);
+});
+
+test("a tool's output is answered by text, and a format by JSON", async () => {
+  const call = (await json(create({ tools: TOOLS }))).output[0];
+  expect(call).toMatchObject({ type: "function_call", name: "weather", arguments: '{"city":"sandbox"}' });
+  const result = { type: "function_call_output", call_id: call.call_id, output: "rain" };
+  expect((await json(create({ tools: TOOLS, input: [call, result] }))).output[0].type).toBe("message");
+  expect((await json(create({ tools: TOOLS, tool_choice: "none" }))).output[0].type).toBe("message");
+  const chosen = { type: "function", name: "time" };
+  expect((await json(create({ tools: TOOLS, tool_choice: chosen }))).output[0].name).toBe("time");
+  const schema = { type: "object", properties: { n: { type: "integer" } } };
+  const text = { format: { type: "json_schema", name: "n", schema } };
+  expect((await json(create({ text }))).output[0].content[0].text).toBe('{"n":1}');
+});
+
+test("a stored item may be named in place of its content, by its own account, where it is kept", async () => {
+  const made = await json(create({}, { "x-sandbox-region": "us-east-1" }));
+  const reference = { type: "item_reference", id: made.output[0].id };
+  const input = [reference, { role: "user", content: "Hi" }];
+  expect((await json(create({ input }))).usage.input_tokens).toBe(10 + made.usage.output_tokens);
+  await json(create({ input }, {}, "sandbox-other-key"), 404);
+  await json(create({ input: [{ ...reference, id: "msg_nothing" }] }), 404);
+  await json(create({ input: [input[1], reference, { ...reference, id: "msg_nothing" }] }), 404);
+});
+
+test("a response's input can be read in pages, until it is deleted", async () => {
+  const input = ["a", "b", "c"].map((content) => ({ role: "user", content }));
+  const { id } = await json(create({ input }));
+  const page = (query: string) => json(call(`/v1/responses/${id}/input_items?${query}`));
+  const first = await page("limit=2");
+  expect([first.data.map(({ content }: Json) => content), first.has_more]).toEqual([["c", "b"], true]);
+  const rest = await page(`limit=2&after=${first.last_id}`);
+  expect([rest.data.map(({ content }: Json) => content), rest.has_more]).toEqual([["a"], false]);
+  expect((await page("order=asc")).data[0].content).toBe("a");
+  const remove = (key?: string) => call(`/v1/responses/${id}`, { method: "DELETE" }, key);
+  await json(remove("sandbox-other-key"), 404);
+  expect(await json(remove())).toEqual({ id, object: "response", deleted: true });
+  for (const answer of [remove(), get(id), call(`/v1/responses/${id}/input_items`)]) await json(answer, 404);
 });
