@@ -2,6 +2,9 @@
 import { pathToFileURL } from "node:url";
 import { build, type Plugin } from "esbuild";
 
+/** The most that the gateway's code may come to, gzipped, in KB of 1,024 bytes (docs/design.md, section 11). */
+export const MOST_GZIPPED_KB = 240;
+
 /** File types that a Worker imports as text (wrangler's default rules). */
 const TEXT = { ".sql": "text", ".txt": "text", ".html": "text" } as const;
 

@@ -21,7 +21,7 @@ const grant = (request: AdmitRequest): Admission => ({
     keyId: asId<KeyId>("key_1"),
     amountNanoUsd: 1,
     outputCap: 10,
-    expiresAtMs: Date.now() + 120_000,
+    livesMs: 120_000,
     longestCallMs: 3_600_000,
     onDisconnect: "cancel",
   },

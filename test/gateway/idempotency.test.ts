@@ -255,7 +255,7 @@ describe("a repeat of a call that still runs", () => {
       callId: request.callId,
       keyId: asId("key_1"),
       amountNanoUsd: 1,
-      expiresAtMs: Date.now() + 60_000,
+      livesMs: 60_000,
       longestCallMs: 3_600_000,
       onDisconnect: "cancel",
     },

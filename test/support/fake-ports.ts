@@ -148,7 +148,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       keyId: asId<KeyId>("key_1"),
       amountNanoUsd: 1,
       outputCap: request.bound.output?.cap,
-      expiresAtMs: Date.now() + (options.holdLifeMs ?? 120_000),
+      livesMs: options.holdLifeMs ?? 120_000,
       longestCallMs: options.longestCallMs ?? 3_600_000,
       onDisconnect: options.onDisconnect ?? "cancel",
     },

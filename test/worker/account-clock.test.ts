@@ -8,6 +8,7 @@ import {
   fakeQueue,
   limits,
   newAccount,
+  progress,
   releaseOf,
   request,
   rows,
@@ -146,5 +147,40 @@ describe("a clock set ahead and back again", () => {
     advance(61_000);
     expect(await stub.admit(request("j11", 1, { job: true }))).toMatchObject({ ok: true });
     expect((await rows(stub, "SELECT count(*) AS n FROM holds WHERE admitted_at_ms > ?", Date.now()))[0]?.n).toBe(0);
+  });
+});
+
+describe("a clock that jumps an hour back and forth, with alarms an hour late", () => {
+  it("charges each call once, at most what was used, and holds nothing in the end", async () => {
+    const { stub } = await newAccount({ balance: 10_000, key: { limits: limits({ max_parallel_requests: 40 }) } });
+    const queue = await fakeQueue(stub);
+    const jumps = [HOUR, -HOUR, HOUR, -HOUR, -HOUR, HOUR, HOUR, -HOUR];
+    for (const [turn, jump] of jumps.entries()) {
+      const id = `c${turn}`;
+      // What an isolate says of time is its own: an hour ahead, or behind.
+      expect(await stub.admit(request(id, 100, { startedAtMs: Date.now() + jump }))).toMatchObject({ ok: true });
+      advance(jump);
+      await stub.renew(call(id), progress(30));
+      if (turn % 2 === 0) advance(-jump);
+      if (turn % 3 === 0) await runDurableObjectAlarm(stub);
+      if (turn % 4 === 3) await evictDurableObject(stub);
+      const said = settlement(id, 60, { latencyMs: -jump, firstByteMs: -jump });
+      const end = await stub.settle(said);
+      expect(await stub.settle(said)).toEqual(end);
+      expect(end.chargedNanoUsd).toBe(60);
+      if (turn % 2 === 0) advance(jump);
+    }
+    for (let late = 0; late < 4; late++) {
+      advance(HOUR);
+      await runDurableObjectAlarm(stub);
+    }
+    expect(await stub.audit()).toMatchObject({
+      ok: true,
+      problems: [],
+      heldNanoUsd: 0,
+      balanceNanoUsd: 10_000 - 60 * jumps.length,
+      operatorLossNanoUsd: 0,
+    });
+    expect(queue.messages.length).toBeGreaterThan(0);
   });
 });

@@ -147,7 +147,7 @@ describe("an account", () => {
 });
 
 describe("admission", () => {
-  it("holds a true upper bound at prices with the plan's markup, and says until when", async () => {
+  it("holds a true upper bound at prices with the plan's markup, and says for how long", async () => {
     const plan = { markupPercent: 50, overrides: {} };
     const { stub } = await newAccount({ balance: 1_000, account: { plan, onDisconnect: "drain" } });
     expect(await stub.admit(request("c1", 100))).toEqual({
@@ -156,7 +156,7 @@ describe("admission", () => {
         callId: "c1",
         keyId: "key-k",
         amountNanoUsd: 150,
-        expiresAtMs: Date.now() + 120_000,
+        livesMs: 120_000,
         longestCallMs: 3_480_000,
         onDisconnect: "drain",
       },

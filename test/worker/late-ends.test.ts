@@ -221,6 +221,60 @@ describe("a settlement after expiry", () => {
   });
 });
 
+describe("a call that two isolates end", () => {
+  const readings: [string, number, number][] = [
+    ["the same reading", 60, 60],
+    ["the lower reading first", 20, 70],
+    ["the higher reading first", 70, 20],
+    ["one above what was held first", 500, 20],
+    ["one above what was held last", 20, 500],
+  ];
+  const times: [string, boolean][] = [
+    ["before its hold expires", false],
+    ["after", true],
+  ];
+
+  describe.each(times)("%s", (_, after) => {
+    it.each(readings)(
+      "at once, with %s, is charged once, by the first that comes, and lost once",
+      async (_, one, other) => {
+        const { stub } = await newAccount({ balance: 1_000 });
+        await stub.admit(request("c1", 100));
+        await stub.renew(call("c1"), progress(30));
+        if (after) advance(121_000);
+        const said = [settlement("c1", one, { lostTries: 1 }), settlement("c1", other, { lostTries: 2 })];
+        const chargedNanoUsd = Math.min(one, 100);
+        const end = { state: after ? "expired" : "settled", chargedNanoUsd };
+        // An alarm that is an hour late comes between them.
+        if (after) await stub.describe();
+        const answers = await Promise.all([...said, ...said].map((each) => stub.settle(each)));
+        expect(answers).toEqual([end, end, end, end]);
+        expect(await stub.release(releaseOf("c1", 1))).toEqual(end);
+        expect(await stub.audit()).toMatchObject({
+          ok: true,
+          balanceNanoUsd: 1_000 - chargedNanoUsd,
+          heldNanoUsd: 0,
+          overrunNanoUsd: one - chargedNanoUsd,
+          operatorLossNanoUsd: 100,
+        });
+        const events = await eventsOf(stub);
+        expect(events.map(({ eventId }) => eventId)).toEqual(after ? ["c1", "c1.late"] : ["c1"]);
+        expect([sum(events, "priceNanoUsd"), sum(events, "lossNanoUsd")]).toEqual([chargedNanoUsd, 100]);
+      },
+    );
+  });
+
+  it("one by a charge and one by a release: what comes first stands, whichever it is", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    for (const id of ["c1", "c2"]) await stub.admit(request(id, 100));
+    const settled = await Promise.all([stub.settle(settlement("c1", 40)), stub.release(releaseOf("c1", 1))]);
+    expect(settled).toEqual([0, 1].map(() => ({ state: "settled", chargedNanoUsd: 40 })));
+    const released = await Promise.all([stub.release(releaseOf("c2")), stub.settle(settlement("c2", 40))]);
+    expect(released).toEqual([0, 1].map(() => ({ state: "released", chargedNanoUsd: 0 })));
+    expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 960, operatorLossNanoUsd: 0 });
+  });
+});
+
 describe("a release after expiry", () => {
   it("leaves what was charged, and nothing is lost where nothing was executed besides", async () => {
     const { stub } = await newAccount({ balance: 1_000 });
@@ -249,6 +303,21 @@ describe("an end of a call whose hold nobody knows", () => {
       { call_id: "lost", kind: "operator_loss", reason: "settle_unknown" },
     ]);
     expect(lines.filter((line) => line.includes("settle_unknown"))).toHaveLength(1);
+  });
+
+  it("stands in the operator's reports as that loss, as no call and no error, and names no target's model", async () => {
+    await emptyUsage();
+    const { stub, number } = await newAccount({ balance: 1_000 });
+    const queue = await fakeQueue(stub);
+    for (let time = 0; time < 2; time++) await stub.settle(settlement("lost", 50, { costNanoUsd: 44 }));
+    advance(2_000);
+    await runDurableObjectAlarm(stub);
+    await deliver(queue.messages.splice(0));
+    const query = { fromMs: 0, toMs: Date.now() + 1e9, account: `acc-${number}`, limit: 9, offset: 0 };
+    expect(await reportUsage(env.BOOKS, { ...query, groupBy: ["model"] })).toMatchObject([
+      { groups: ["unknown"], calls: 0, errors: 0, costNanoUsd: 44n, lossNanoUsd: 44n, priceNanoUsd: 0n },
+    ]);
+    expect(await stub.audit()).toMatchObject({ ok: true, operatorLossNanoUsd: 44 });
   });
 
   it("is answered by the entries or the loss that stand, also where the ledger is long", async () => {

@@ -1,12 +1,15 @@
 /** Ends of calls that come by the queue: the account object is told, however often they are delivered. */
+import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { QueuedEnd } from "../../src/core/account/hold.ts";
 import { asId } from "../../src/core/ids.ts";
 import { consumeUsage } from "../../src/platform/queue/usage.ts";
 import {
+  call,
   expectSound,
   fakeClock,
   newAccount,
+  progress,
   releaseOf,
   request,
   settlement,
@@ -58,6 +61,44 @@ describe("an end that comes by the queue", () => {
     await stub.describe();
     await deliver([ended(number, settled("c1", 40), HOUR)]);
     expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 960, operatorLossNanoUsd: 0 });
+  });
+
+  it("twice, in reversed order, after its object restarted and its hold expired, is charged once", async () => {
+    const { stub, number } = await newAccount({ balance: 1_000 });
+    for (const id of ["c1", "c2"]) await stub.admit(request(id, 100));
+    await stub.renew(call("c1"), progress(30));
+    await evictDurableObject(stub);
+    advance(HOUR);
+    const ends = [
+      ended(number, settled("c1", 40), HOUR),
+      ended(number, settled("c1", 90), HOUR),
+      ended(number, { kind: "release", said: releaseOf("c2", 1) }, HOUR),
+      ended(number, settled("c2", 70), HOUR),
+    ];
+    for (const order of [ends.toReversed(), ends]) {
+      await deliver(order);
+      await evictDurableObject(stub);
+      // The first that came: 90 of the one, 70 of the other.
+      expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 840, operatorLossNanoUsd: 0 });
+    }
+    // A day later nothing of it is known but its entries, and a day after that the queue is not believed any more.
+    for (const laterMs of [23 * HOUR, 2 * HOUR]) {
+      advance(laterMs);
+      await deliver([ended(number, settled("c1", 5), laterMs === 2 * HOUR ? 25 * HOUR : 24 * HOUR)]);
+      expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 840, operatorLossNanoUsd: 0 });
+    }
+    expect(lines.filter((line) => line.includes("queued_end_dropped"))).toHaveLength(1);
+  });
+
+  it("25 hours late leaves the loss that expiry booked, and so does its repeat", async () => {
+    const { stub, number } = await newAccount({ balance: 1_000 });
+    await stub.admit(request("c1", 100));
+    await stub.renew(call("c1"), progress(30));
+    advance(25 * HOUR);
+    for (let time = 0; time < 2; time++) {
+      expect(await deliver([ended(number, settled("c1", 90), 25 * HOUR)])).toEqual({ acked: ["m0"], retried: [] });
+      expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 970, operatorLossNanoUsd: 70 });
+    }
   });
 
   it("is dropped once it is older than a day, and the operator is told", async () => {

@@ -81,7 +81,8 @@ export interface Hold {
   readonly amountNanoUsd: number;
   /** The output cap per choice that the hold covers; always sent upstream. Absent if the endpoint has no cap. */
   readonly outputCap?: number | undefined;
-  readonly expiresAtMs: number;
+  /** From the grant on, unless it is renewed. No point in time: the object's clock is not the isolate's. */
+  readonly livesMs: number;
   /** However often the hold is renewed, the call must be settled within this many ms of the grant. */
   readonly longestCallMs: number;
   /** What to do with a stream whose client has left. */

@@ -3,7 +3,8 @@
  *
  * A renewal carries what was read so far: should nobody end the hold, that much is charged when it expires. A call is cut
  * when its hold has ended, when its hold could not be renewed in time, and when it has run for as long as any hold may be
- * renewed. All three leave it the time to be settled.
+ * renewed. All three leave it the time to be settled: the last by a last renewal, so that settlement has the hold's whole
+ * life, and expiry would charge what was read until the cut.
  */
 import type { Hold, Progress } from "../../core/account/hold.ts";
 import type { AccountPort, Ports } from "../ports.ts";
@@ -38,6 +39,8 @@ export class HoldKeeper {
   #heldUntilMs: number;
   #renewAtMs: number;
   #unanswered = 0;
+  /** By how much the clock was set back since the call began. */
+  #setBackMs = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #stopped = false;
 
@@ -45,7 +48,7 @@ export class HoldKeeper {
     this.#kept = kept;
     this.#ports = ports;
     const now = ports.now();
-    this.#lifeMs = Math.max(LEAST_LIFE_MS, kept.hold.expiresAtMs - now);
+    this.#lifeMs = Math.max(LEAST_LIFE_MS, kept.hold.livesMs);
     this.#marginMs = this.#lifeMs / MARGINS_PER_LIFE;
     this.#endsAtMs = now + kept.hold.longestCallMs;
     this.#heldUntilMs = now + this.#lifeMs;
@@ -63,13 +66,22 @@ export class HoldKeeper {
   #arm(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     const nextMs = Math.min(this.#renewAtMs, this.#heldUntilMs - this.#marginMs, this.#endsAtMs);
-    this.#timer = setTimeout(() => this.#due(), Math.max(1, nextMs - this.#ports.now()));
+    const inMs = Math.min(nextMs - this.#now(), this.#lifeMs / RENEWALS_PER_LIFE);
+    this.#timer = setTimeout(() => this.#due(nextMs), Math.max(1, inMs));
   }
 
-  #due(): void {
-    const now = this.#ports.now();
-    if (now >= this.#endsAtMs) this.#cut("overdue");
-    else if (now >= this.#heldUntilMs - this.#marginMs) this.#cut("hold_ended");
+  /** Time as it passes here. The clock may be set back; the timer, which waited no longer than it had to, shows it. */
+  #now(): number {
+    return this.#ports.now() + this.#setBackMs;
+  }
+
+  #due(atMs: number): void {
+    this.#setBackMs += Math.max(0, atMs - this.#now());
+    const now = this.#now();
+    if (now >= this.#endsAtMs) {
+      void this.#renew(now);
+      this.#cut("overdue");
+    } else if (now >= this.#heldUntilMs - this.#marginMs) this.#cut("hold_ended");
     else {
       if (now >= this.#renewAtMs) void this.#renew(now);
       this.#arm();

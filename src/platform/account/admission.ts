@@ -71,7 +71,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   books.hold(hold);
   if (request.job) books.giveFreeBack(caller, "upstream", nowMs);
   if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
-  return { ok: true, hold: toHold(books, hold, times), rates: ratesOf(levels, nowMs), owned };
+  return { ok: true, hold: toHold(books, hold, times, nowMs), rates: ratesOf(levels, nowMs), owned };
 }
 
 /**
@@ -216,16 +216,17 @@ function admitAgain(
   times: HoldTimes,
 ): Admission {
   if (known.state !== "open" || known.keyId !== caller.key.id) throw new Error(`call ${known.callId} was used before`);
-  return { ok: true, hold: toHold(books, known, times), rates: ratesOf(books.levels(caller, nowMs), nowMs), owned };
+  const hold = toHold(books, known, times, nowMs);
+  return { ok: true, hold, rates: ratesOf(books.levels(caller, nowMs), nowMs), owned };
 }
 
-function toHold(books: Books, hold: NewHold, times: HoldTimes): Hold {
+function toHold(books: Books, hold: NewHold, times: HoldTimes, nowMs: number): Hold {
   return {
     callId: hold.callId,
     keyId: hold.keyId,
     amountNanoUsd: hold.amountNanoUsd,
     ...(hold.outputCap !== undefined && { outputCap: hold.outputCap }),
-    expiresAtMs: hold.expiresAtMs,
+    livesMs: hold.expiresAtMs - nowMs,
     // One TTL shorter than the hold's longest life, so a call always ends before its hold does.
     longestCallMs: times.longestMs - times.ttlMs,
     onDisconnect: books.tenants.account().onDisconnect,

@@ -16,7 +16,11 @@ const PROGRESS: Progress = {
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-function keep(renew: (progress: Progress | null) => Promise<boolean>) {
+function keep(
+  renew: (progress: Progress | null) => Promise<boolean>,
+  longestCallMs = LONGEST_MS,
+  now: () => number = Date.now,
+) {
   const renewals: { atMs: number; progress: Progress | null }[] = [];
   const cuts: { atMs: number; why: Cut }[] = [];
   const startedAtMs = Date.now();
@@ -24,8 +28,8 @@ function keep(renew: (progress: Progress | null) => Promise<boolean>) {
     callId: asId<CallId>("call-1"),
     keyId: asId<KeyId>("key_1"),
     amountNanoUsd: 1,
-    expiresAtMs: startedAtMs + LIFE_MS,
-    longestCallMs: LONGEST_MS,
+    livesMs: LIFE_MS,
+    longestCallMs,
     onDisconnect: "cancel",
   };
   const account = () =>
@@ -36,7 +40,7 @@ function keep(renew: (progress: Progress | null) => Promise<boolean>) {
       },
     }) as unknown as AccountPort;
   const cut = (why: Cut) => void cuts.push({ atMs: Date.now() - startedAtMs, why });
-  const ports = { now: () => Date.now(), log: () => undefined };
+  const ports = { now, log: () => undefined };
   const keeper = new HoldKeeper({ hold, account, progress: () => PROGRESS, cut }, ports);
   return { keeper, renewals, cuts };
 }
@@ -65,6 +69,41 @@ describe("a hold", () => {
   });
 });
 
+describe("a clock that jumps under a call", () => {
+  it.each([1_000, 3_600_000])(
+    "back by %i ms: the hold is renewed in time all the same, until the end",
+    async (stepMs) => {
+      let behindMs = 0;
+      const { renewals, cuts } = keep(
+        async () => true,
+        LONGEST_MS,
+        () => Date.now() - behindMs,
+      );
+      await pass(90_000);
+      behindMs = stepMs;
+      await pass(LONGEST_MS);
+      const gaps = renewals.map(({ atMs }, at) => atMs - (renewals[at - 1]?.atMs ?? 0));
+      // A renewal gives 120 s.
+      expect(Math.max(...gaps)).toBeLessThan(100_000);
+      expect(cuts).toEqual([{ atMs: expect.any(Number), why: "overdue" }]);
+      expect(Math.abs((cuts[0]?.atMs ?? 0) - LONGEST_MS)).toBeLessThanOrEqual(60_000);
+    },
+  );
+
+  it("ahead: the call ends early, and never later than its hold", async () => {
+    let aheadMs = 0;
+    const { cuts } = keep(
+      async () => true,
+      LONGEST_MS,
+      () => Date.now() + aheadMs,
+    );
+    await pass(90_000);
+    aheadMs = 3_600_000;
+    await pass(LIFE_MS);
+    expect(cuts).toEqual([{ atMs: 120_000, why: "overdue" }]);
+  });
+});
+
 describe("a call is cut", () => {
   it("once, when its hold is said to have ended", async () => {
     const { cuts } = keep(async () => false);
@@ -90,5 +129,22 @@ describe("a call is cut", () => {
     expect(cuts).toEqual([]);
     await pass(1);
     expect([cuts, vi.getTimerCount()]).toEqual([[{ atMs: LONGEST_MS, why: "overdue" }], 0]);
+  });
+
+  it.each([
+    ["is renewed once more then, with what was read until the cut", async () => true],
+    ["and is cut all the same where that renewal fails", async () => Promise.reject(new Error("down"))],
+    ["and once only, where it finds the hold ended", async () => false],
+  ])("%s", async (_, lastAnswer) => {
+    let last = false;
+    const { renewals, cuts } = keep(() => (last ? lastAnswer() : Promise.resolve(true)), LONGEST_MS - 10_000);
+    await pass(LONGEST_MS - 10_001);
+    expect(renewals.at(-1)?.atMs).toBe(LONGEST_MS - 60_000);
+    last = true;
+    await pass(1);
+    const atMs = LONGEST_MS - 10_000;
+    expect([renewals.at(-1), cuts]).toEqual([{ atMs, progress: PROGRESS }, [{ atMs, why: "overdue" }]]);
+    await pass(LONGEST_MS);
+    expect([renewals.length, cuts.length, vi.getTimerCount()]).toEqual([58, 1, 0]);
   });
 });

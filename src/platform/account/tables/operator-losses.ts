@@ -13,7 +13,7 @@ export interface OperatorTotals {
   readonly operatorLossNanoUsd: number;
 }
 
-const SETTLE_UNKNOWN = "settle_unknown";
+export const SETTLE_UNKNOWN = "settle_unknown";
 
 export class OperatorBook {
   readonly #sql: Sql;
