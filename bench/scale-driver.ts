@@ -92,6 +92,8 @@ const requestOf = (callId: CallId, keyDigest: KeyDigest): AdmitRequest => ({
   callId,
   keyDigest,
   endpoint: "chat.completions",
+  access: { scope: "inference", role: "member" },
+  limits: [],
   model: "bench",
   alias: null,
   row: { model: "bench", kind: "chat", fromMs: 0, costNanoUsd: PER_TOKEN, priceNanoUsd: {}, free: false },

@@ -3,7 +3,7 @@
  * credential or a cost.
  */
 import { formatUsd } from "./pricing/money.ts";
-import type { LimitName, Refusal } from "./refusal.ts";
+import type { LimitName, NamedLimit, Refusal } from "./refusal.ts";
 
 /** A refusal as HTTP. */
 export interface HttpRefusal {
@@ -36,6 +36,14 @@ const LIMIT_WORDS: Record<LimitName, string> = {
   rpd_limit: "requests per day",
   max_parallel_requests: "parallel requests",
   free_rpm_limit: "calls per minute that cost nothing",
+};
+
+const NAMED_LIMIT_WORDS: Record<NamedLimit["name"], string> = { submissions: "jobs may be submitted" };
+
+const ROLE_WORDS: Record<(Refusal & { kind: "role_too_low" })["role"], string> = {
+  owner: "Only keys of the role owner may do this.",
+  admin: "Only keys of the roles owner and admin may do this.",
+  member: "This key may not do this.",
 };
 
 /** For a failure after which a repeat may be charged twice or fail again. */
@@ -89,6 +97,7 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
       null,
       "insufficient_scope",
     ),
+  role_too_low: (refusal) => invalid(403, ROLE_WORDS[refusal.role], null, "role_not_allowed"),
   not_your_instance: () =>
     invalid(
       401,
@@ -220,10 +229,10 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
       "upstream_timeout",
       repeatable,
     ),
-  too_many_submissions: (refusal) => ({
+  named_limit: (refusal) => ({
     status: 429,
     message:
-      `At most ${refusal.allowed} jobs may be submitted in ${refusal.spanMs / 1000} s. ` +
+      `At most ${refusal.limit.count} ${NAMED_LIMIT_WORDS[refusal.limit.name]} in ${refusal.limit.windowMs / 1000} s. ` +
       `Try again in ${Math.max(1, Math.ceil(refusal.retryAfterMs / 1000))} s.`,
     type: "requests",
     code: "rate_limit_exceeded",

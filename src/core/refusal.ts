@@ -7,11 +7,20 @@
 export type LimitLevel = "key" | "team" | "account";
 export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_requests" | "free_rpm_limit";
 
+/** What the limits of rows count, and for whom: one counter of the account object for each. */
+type Counted =
+  /** Jobs submitted in the account: those that were accepted and those under way. */
+  { readonly name: "submissions"; readonly per: "account" };
+/** A limit that a row of the endpoint table names: `count` in each trailing window. */
+export type NamedLimit = Counted & { readonly count: number; readonly windowMs: number };
+
 export type Refusal =
   | { kind: "no_key" }
   | { kind: "bad_key"; why: "malformed" | "unknown" | "revoked" | "expired" | "blocked" | "conflicting" }
   /** The key is live but not allowed to use this API. */
   | { kind: "scope_missing"; scope: "inference" | "compute" }
+  /** The key is live but of a lower role than the call needs. */
+  | { kind: "role_too_low"; role: "owner" | "admin" | "member" }
   /** An instance id `<name>:<integer>` of another account, or an unknown one; both get the same answer. */
   | { kind: "not_your_instance" }
   | { kind: "invalid_request"; message: string; param: string | null; code?: string }
@@ -51,8 +60,8 @@ export type Refusal =
   /** `repeatable`: the caller may send it again. */
   | { kind: "upstream_error"; repeatable: boolean }
   | { kind: "upstream_timeout"; repeatable: boolean }
-  /** More job submissions in the window than the contract allows an account. */
-  | { kind: "too_many_submissions"; allowed: number; spanMs: number; retryAfterMs: number }
+  /** A limit of the row is used up. */
+  | { kind: "named_limit"; limit: NamedLimit; retryAfterMs: number }
   /** The video service refused the request with one of the contract's codes: nothing was created. */
   | {
       kind: "video_refused";

@@ -8,11 +8,11 @@
  *
  * What is asked or told may arrive twice: the object answers by call id. `askOnce` is for what does not bear that.
  */
-import type { FreeReach } from "../core/account/free-calls.ts";
+import type { FreeCall } from "../core/account/free-calls.ts";
 import type { Permission, QueuedEnd } from "../core/account/hold.ts";
 import type { AccountNumber, CallId } from "../core/ids.ts";
 import { type Refused, refused } from "../core/outcome.ts";
-import type { NewOwned, OwnedRef } from "../core/owned.ts";
+import type { NewOwned } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { AccountPort, Caller, Ports } from "./ports.ts";
 import { retry, settledWithin } from "./wait.ts";
@@ -82,21 +82,16 @@ export async function askOrRefuse<Account, Answer>(
   }
 }
 
-/**
- * Whether a key is live, and may have what costs nothing. `owned`: ids that the call names; each must be the account's.
- * `reach`: counts the call as one that goes so far.
- */
+/** Whether a key is live and, with `free`, may make that call, which costs nothing and is counted. */
 export const authorize = (
   caller: Caller,
-  owned: readonly OwnedRef[],
   ports: Pick<Ports, "account" | "log">,
-  reach?: FreeReach,
-): Promise<Permission> =>
-  askOrRefuse(ports, caller.number, null, (account) => account.authorize(caller.digest, owned, reach));
+  free?: FreeCall,
+): Promise<Permission> => askOrRefuse(ports, caller.number, null, (account) => account.authorize(caller.digest, free));
 
 /** What to tell of a call that is refused before it is admitted: that its key is dead comes before what is wrong with it. */
 export async function refusalTo(caller: Caller, refusal: Refusal, ports: Ports): Promise<Refusal> {
-  const permission = await authorize(caller, [], ports);
+  const permission = await authorize(caller, ports);
   return permission.ok ? refusal : permission.refusal;
 }
 

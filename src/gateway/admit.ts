@@ -48,6 +48,8 @@ function requestOf(routed: RoutedCall): AdmitRequest {
     callId,
     keyDigest: caller.digest,
     endpoint: endpoint.id,
+    access: endpoint.access,
+    limits: endpoint.limits,
     model: route.model,
     alias: route.alias,
     row: route.row,

@@ -3,7 +3,8 @@
  * Nothing here knows of KV, D1, queues or Durable Objects.
  */
 
-import type { FreeReach } from "../core/account/free-calls.ts";
+import type { CallAccess } from "../core/account/call-access.ts";
+import type { FreeCall } from "../core/account/free-calls.ts";
 import type {
   Admission,
   AdmitRequest,
@@ -16,7 +17,7 @@ import type {
 } from "../core/account/hold.ts";
 import type { Inquired, Inquiry } from "../core/account/precheck.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
-import type { NewOwned, OwnedRef } from "../core/owned.ts";
+import type { NewOwned } from "../core/owned.ts";
 import type { RoutingSnapshot, Target } from "../core/routing/routes.ts";
 import type { Health } from "../core/routing/target-health.ts";
 import type { BodyRoom } from "../core/uploads/upload-limiter.ts";
@@ -81,8 +82,8 @@ export interface AccountPort {
   release(release: Release): Promise<HoldEnd>;
   /** Lets the hold live on for its whole time from now; false when it has ended. `progress`: null until something was read. */
   renew(callId: CallId, progress: Progress | null): Promise<boolean>;
-  /** Is this key live, and are the ids its own? With `reach` the call costs nothing, and counts as one that goes so far. */
-  authorize(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission>;
+  /** Is this key live? With `free`, also: may it make this call, and are the ids its own? That is counted. */
+  authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission>;
   /** Records an id that the service made for this account; before it is recorded nobody may see it. */
   recordOwnership(owned: NewOwned): Promise<void>;
   /** The tenant's prices for a model that this key may call; said twice by one call id, it counts once. */
@@ -90,7 +91,7 @@ export interface AccountPort {
   /** Records a job that an upstream accepted; its hold lives on with it. Said twice, it stands once. */
   begin(job: NewJob): Promise<void>;
   /** The account's own job, as the upstream has it now or had it two seconds ago. */
-  job(digest: KeyDigest, id: string): Promise<JobView>;
+  job(digest: KeyDigest, id: string, access: CallAccess): Promise<JobView>;
 }
 
 /** One try at one target. */

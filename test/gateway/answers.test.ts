@@ -60,8 +60,8 @@ async function ask(asked: Asked) {
     return {
       ...port,
       recordOwnership: async (owned) => own?.(owned.id),
-      authorize: async (digest, ids) => {
-        const permission = await port.authorize(digest, ids);
+      authorize: async (digest, free) => {
+        const permission = await port.authorize(digest, free);
         return permission.ok ? { ...permission, owned: [MADE] } : permission;
       },
     };

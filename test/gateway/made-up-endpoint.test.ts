@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
+import type { FreeCall } from "../../src/core/account/free-calls.ts";
 import { json, nothing } from "../../src/core/endpoints/body.ts";
 import { type Endpoint, endpoint } from "../../src/core/endpoints/endpoint.ts";
 import { asId, type CallId } from "../../src/core/ids.ts";
@@ -18,6 +19,7 @@ const poems = endpoint({
   method: "POST",
   path: "/v1/poems",
   summary: "A poem of so many lines",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body: json(Poem),
   model: "model",
@@ -40,6 +42,7 @@ const filmQuote = endpoint({
   method: "POST",
   path: "/v1/films/quote",
   summary: "What a film may come to",
+  scope: "inference",
   flow: { kind: "quote" },
   body: json(Poem),
   model: "model",
@@ -54,6 +57,9 @@ const films = endpoint({
   method: "POST",
   path: "/v1/films",
   summary: "Makes a film, later",
+  scope: "compute",
+  role: "admin",
+  limits: [{ name: "submissions", per: "account", count: 3, windowMs: 5_000 }],
   flow: { kind: "job", quotedBy: filmQuote },
   body: json(Poem),
   model: "model",
@@ -93,6 +99,7 @@ const filmPrices = endpoint({
   method: "GET",
   path: "/v1/films/{model}/prices",
   summary: "What films cost",
+  scope: "inference",
   flow: { kind: "prices" },
   body: nothing,
   modelParam: "model",
@@ -106,6 +113,7 @@ const filmState = endpoint({
   method: "GET",
   path: "/v1/films/{id}",
   summary: "How far a film is",
+  scope: "inference",
   flow: { kind: "poll" },
   body: nothing,
   kinds: [],
@@ -119,6 +127,8 @@ const filmCut = endpoint({
   method: "POST",
   path: "/v1/films/{id}/cut",
   summary: "Cuts a film short",
+  scope: "compute",
+  role: "owner",
   flow: { kind: "free" },
   body: nothing,
   kinds: [],
@@ -132,6 +142,7 @@ const kinds = endpoint({
   method: "GET",
   path: "/v1/kinds/{kind}",
   summary: "Whether the key has a model of a kind",
+  scope: "inference",
   flow: {
     kind: "local",
     answer: (call, { models }) =>
@@ -219,6 +230,15 @@ describe("a made-up endpoint takes one row", () => {
     expect([asked.settled, asked.released]).toEqual([[], []]);
   });
 
+  it("job: what the row asks of the key, and its limits, are the account object's to hold", async () => {
+    const script: FakeOptions["script"] = ({ request }) =>
+      request.path === "/v1/films/quote" ? answerJson(QUOTE) : answerJson({ id: "film_1", status: "processing" }, 202);
+    const asked = await ask(films, { script, routing: FILM_ROUTING }, { model: "film", lines: 3 });
+    const limits = [{ name: "submissions", per: "account", count: 3, windowMs: 5_000 }];
+    const rule = [{ access: { scope: "compute", role: "admin" }, limits }];
+    expect([asked.asked, asked.admitted]).toMatchObject([rule, rule]);
+  });
+
   it("job: a code of its upstream means what the row says, under any status", async () => {
     const script: FakeOptions["script"] = ({ request }) =>
       request.path === "/v1/films/quote" ? answerJson(QUOTE) : answerJson({ error: "none", code: "no_film" }, 500);
@@ -271,6 +291,17 @@ describe("a made-up endpoint takes one row", () => {
       expect(asked.admitted).toEqual([]);
     },
   );
+
+  it("free: what the row asks of the key is asked of the account object", async () => {
+    let asked: FreeCall | undefined;
+    const authorize: FakeOptions["authorize"] = async (free) => {
+      asked = free;
+      return grantTo([FILM]);
+    };
+    await ask(filmCut, { script: () => answerJson({ cut: true }), authorize }, undefined, { id: "film_1" });
+    const owned = [{ kind: "video_job", id: "film_1" }];
+    expect(asked).toEqual({ owned, access: { scope: "compute", role: "owner" }, reach: "upstream" });
+  });
 
   it("free: an id that is not the account's reaches no upstream", async () => {
     const refusal = { kind: "id_not_found", what: "video job" } as const;

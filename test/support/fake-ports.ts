@@ -4,6 +4,7 @@
  */
 import { createHmac } from "node:crypto";
 import { signedPart, tagOf } from "../../src/core/account/api-key.ts";
+import type { FreeCall } from "../../src/core/account/free-calls.ts";
 import type {
   Admission,
   AdmitRequest,
@@ -124,7 +125,7 @@ export interface FakeOptions {
   readonly bodies?: BodyRoom;
   readonly mediumBodies?: BodyRoom;
   readonly answers?: BodyRoom;
-  readonly authorize?: () => Promise<Permission>;
+  readonly authorize?: (free: FreeCall | undefined) => Promise<Permission>;
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -203,7 +204,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
         await options.begin?.(job);
       },
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
-      authorize: async () => options.authorize?.() ?? grantTo([]),
+      authorize: async (_, free) => options.authorize?.(free) ?? grantTo([]),
     }),
     now: () => Date.now(),
     random: () => 0,

@@ -5,6 +5,7 @@ export const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kin
   no_key: { kind: "no_key" },
   bad_key: { kind: "bad_key", why: "unknown" },
   scope_missing: { kind: "scope_missing", scope: "inference" },
+  role_too_low: { kind: "role_too_low", role: "admin" },
   not_your_instance: { kind: "not_your_instance" },
   invalid_request: { kind: "invalid_request", message: "", param: null },
   too_large: { kind: "too_large", limitBytes: 1 },
@@ -24,7 +25,11 @@ export const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kin
   upstream_refused: { kind: "upstream_refused", status: 400, message: "", param: null, code: null },
   upstream_error: { kind: "upstream_error", repeatable: true },
   upstream_timeout: { kind: "upstream_timeout", repeatable: true },
-  too_many_submissions: { kind: "too_many_submissions", allowed: 10, spanMs: 60_000, retryAfterMs: 1 },
+  named_limit: {
+    kind: "named_limit",
+    limit: { name: "submissions", per: "account", count: 10, windowMs: 60_000 },
+    retryAfterMs: 1,
+  },
   video_refused: {
     kind: "video_refused",
     status: 429,

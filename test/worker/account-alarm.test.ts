@@ -374,6 +374,6 @@ describe("rows written", () => {
     expect(await during(() => stub.settle(settlement("c1", 4)))).toBe(4);
     await stub.admit(request("c2", 10));
     expect(await during(() => stub.release(releaseOf("c2")))).toBe(3);
-    expect(await during(() => stub.authorize(request("c2").keyDigest, []))).toBe(0);
+    expect(await during(() => stub.authorize(request("c2").keyDigest))).toBe(0);
   });
 });

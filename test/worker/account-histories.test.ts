@@ -267,7 +267,7 @@ class History {
     const rotated = await manager(this.#stub).rotateKey(keyId(name), digestOf(fresh), "last", 0);
     if (!rotated) return ["revoked", this.#model.gone.has(name) ? "revoked" : "live"];
     this.#digests.set(name, fresh);
-    const permission = await this.#stub.authorize(digestOf(old), []);
+    const permission = await this.#stub.authorize(digestOf(old));
     return [permission.ok ? "ok" : permission.refusal.kind, "bad_key"];
   }
 

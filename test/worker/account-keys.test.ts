@@ -1,6 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { AccountService } from "../../src/core/account/account-service.ts";
+import type { CallAccess } from "../../src/core/account/call-access.ts";
 import { OPERATOR } from "../../src/core/account/permissions.ts";
 import { type KeyFields, NO_LIMITS } from "../../src/core/account/tenant.ts";
 import {
@@ -8,6 +9,7 @@ import {
   call,
   digestOf,
   fakeClock,
+  freeCall,
   keyId,
   limits,
   newAccount,
@@ -71,13 +73,28 @@ describe("keys", () => {
     expect(await tryKey(stub)).toBe(answer);
   });
 
+  it("are asked for the scope and the role that the row names, by calls that hold something and by free ones", async () => {
+    const { stub } = await newAccount({ balance: 100, key: { role: "admin", scopes: ["compute"] } });
+    const both = async (access: CallAccess) => [
+      await stub.admit(request(`c${access.role}${access.scope}`, 1, { access })),
+      await stub.authorize(digestOf("k"), { ...freeCall("local"), access }),
+    ];
+    const ok = { ok: true };
+    expect(await both({ scope: "compute", role: "admin" })).toMatchObject([ok, ok]);
+    expect(await both({ scope: null, role: "member" })).toMatchObject([ok, ok]);
+    const scope = { ok: false, refusal: { kind: "scope_missing", scope: "inference" } };
+    expect(await both({ scope: "inference", role: "owner" })).toEqual([scope, scope]);
+    const role = { ok: false, refusal: { kind: "role_too_low", role: "owner" } };
+    expect(await both({ scope: "compute", role: "owner" })).toEqual([role, role]);
+  });
+
   it("end at their expiry, to the millisecond", async () => {
     const { stub } = await newAccount({ balance: 100, key: { expiresAtMs: Date.now() + 1_000 } });
     advance(999);
     expect(await tryKey(stub)).toBe("ok");
     advance(1);
     expect(await tryKey(stub)).toBe("expired");
-    expect(await stub.authorize(digestOf("k"), [])).toEqual({
+    expect(await stub.authorize(digestOf("k"))).toEqual({
       ok: false,
       refusal: { kind: "bad_key", why: "expired" },
     });

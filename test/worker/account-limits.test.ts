@@ -106,7 +106,7 @@ describe("requests per minute", () => {
     await stub.release(releaseOf("a"));
     await stub.admit(request("b"));
     await manager(stub).amendKey(keyId("k"), { limits: limits({ rpm_limit: 3, rpd_limit: 100 }) });
-    expect(await stub.authorize(digestOf("k"), [])).toMatchObject({ rates: { requests: { limit: 3, remaining: 1 } } });
+    expect(await stub.authorize(digestOf("k"))).toMatchObject({ rates: { requests: { limit: 3, remaining: 1 } } });
     expect(await fill(stub, "c", 1)).toMatchObject({ passed: 1 });
   });
 });
@@ -118,12 +118,12 @@ describe("tokens per minute", () => {
     expect(await stub.admit(request("b", 30))).toMatchObject({ refusal: { limit: "tpm_limit" } });
     advance(20_000);
     await stub.settle(settlement("a", { input_tokens: 50, cached_input_tokens: 50, output_tokens: 10 }));
-    expect(await stub.authorize(digestOf("k"), [])).toMatchObject({ rates: { tokens: { limit: 100, remaining: 40 } } });
+    expect(await stub.authorize(digestOf("k"))).toMatchObject({ rates: { tokens: { limit: 100, remaining: 40 } } });
     await evictDurableObject(stub);
     expect(await stub.admit(request("c", 41))).toMatchObject({ ok: false });
     expect(await stub.admit(request("d", 40))).toMatchObject({ ok: true, rates: { tokens: { remaining: 0 } } });
     advance(41_000);
-    expect(await stub.authorize(digestOf("k"), [])).toMatchObject({ rates: { tokens: { remaining: 60 } } });
+    expect(await stub.authorize(digestOf("k"))).toMatchObject({ rates: { tokens: { remaining: 60 } } });
   });
 
   it("of a failed call are given back", async () => {
@@ -270,8 +270,8 @@ describe("permission for what costs nothing", () => {
       models: ["gpt-*"],
       rates: { requests: { limit: 0, remaining: 0, resetMs: 0 } },
     };
-    expect(await stub.authorize(digestOf("k"), [])).toMatchObject(permission);
-    expect(await stub.authorize(digestOf("k"), [])).toMatchObject(permission);
+    expect(await stub.authorize(digestOf("k"))).toMatchObject(permission);
+    expect(await stub.authorize(digestOf("k"))).toMatchObject(permission);
     expect(await rows(stub, "SELECT * FROM holds")).toEqual([]);
   });
 });

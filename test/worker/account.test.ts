@@ -12,6 +12,7 @@ import {
   expectSound,
   fakeClock,
   fakeQueue,
+  freeCall,
   limits,
   lowerable,
   newAccount,
@@ -101,7 +102,7 @@ describe("an object that was never opened", () => {
     const { stub } = newObject();
     const unknown = { ok: false, refusal: { kind: "bad_key", why: "unknown" } };
     expect(await stub.admit(request("c1"))).toEqual(unknown);
-    expect(await stub.authorize(digestOf("k"), [])).toEqual(unknown);
+    expect(await stub.authorize(digestOf("k"))).toEqual(unknown);
     expect(await stub.settle(settlement("c1"))).toEqual({ state: "unknown", chargedNanoUsd: 0 });
     expect(await stub.renew(call("c1"), null)).toBe(false);
     expect(await stub.findKey(digestOf("k"))).toBeUndefined();
@@ -329,9 +330,12 @@ describe("ids that the service handed out", () => {
     const [{ stub: mine }, { stub: theirs }] = [await newAccount({ balance: 100 }), await newAccount({ balance: 100 })];
     await mine.admit(request("c1", 10));
     await mine.recordOwnership(made);
-    expect(await mine.authorize(digestOf("k"), [ref])).toMatchObject({ ok: true, owned: [stored] });
+    expect(await mine.authorize(digestOf("k"), freeCall("upstream", [ref]))).toMatchObject({
+      ok: true,
+      owned: [stored],
+    });
     const missing = { ok: false, refusal: { kind: "id_not_found", what: "response" } };
-    expect(await theirs.authorize(digestOf("k"), [ref])).toEqual(missing);
+    expect(await theirs.authorize(digestOf("k"), freeCall("upstream", [ref]))).toEqual(missing);
     expect(await theirs.admit(request("c2", 1, { owned: [ref] }))).toEqual(missing);
     expect(await theirs.audit()).toMatchObject({ openHolds: 0 });
   });
@@ -360,7 +364,9 @@ describe("ids that the service handed out", () => {
     await stub.admit(request("c1", 100));
     await stub.recordOwnership(made);
     await stub.settle(settlement("c1", 0, { reading: { ...how, usage: { input_tokens: 1, output_tokens: 1 } } }));
-    expect(await stub.authorize(digestOf("k"), [ref])).toMatchObject({ owned: [{ totalTokens: 100 }] });
+    expect(await stub.authorize(digestOf("k"), freeCall("upstream", [ref]))).toMatchObject({
+      owned: [{ totalTokens: 100 }],
+    });
   });
 
   it("are kept a day after the conversation's last turn, then gone and pruned", async () => {
@@ -372,9 +378,11 @@ describe("ids that the service handed out", () => {
     advance(20 * 3_600_000);
     await stub.recordOwnership({ ...made, id: "resp_2", callId: call("c2"), continues: "resp_1" });
     advance(24 * 3_600_000 - 1);
-    expect(await stub.authorize(digestOf("k"), [ref])).toMatchObject({ ok: true });
+    expect(await stub.authorize(digestOf("k"), freeCall("upstream", [ref]))).toMatchObject({ ok: true });
     advance(1);
-    expect(await stub.authorize(digestOf("k"), [ref])).toMatchObject({ refusal: { kind: "id_not_found" } });
+    expect(await stub.authorize(digestOf("k"), freeCall("upstream", [ref]))).toMatchObject({
+      refusal: { kind: "id_not_found" },
+    });
     await runDurableObjectAlarm(stub);
     expect(await rows(stub, "SELECT * FROM owned_ids")).toEqual([]);
     expect(await rows(stub, "SELECT * FROM conversations")).toEqual([]);

@@ -23,7 +23,7 @@ async function digestOf(key: string): Promise<KeyDigest> {
   return outcome.secrets.digestOf(key);
 }
 /** What the account object says to this secret. */
-const permit = async (key: string) => accountObject(env, number).authorize(await digestOf(key), []);
+const permit = async (key: string) => accountObject(env, number).authorize(await digestOf(key));
 
 describe("keys", () => {
   it("a key is made with what its body says; its secret is in that answer alone", async () => {

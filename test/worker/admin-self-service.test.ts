@@ -4,7 +4,7 @@ import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts"
 import { accountObject } from "../../src/platform/account/stub.ts";
 import type { PlatformPorts } from "../../src/platform/ports.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
-import { call as callId, row as priced, settlement } from "../support/worker/account-support.ts";
+import { call as callId, INFERENCE, row as priced, settlement } from "../support/worker/account-support.ts";
 import { type Answer, call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 import { as, keyOf } from "../support/worker/tenant.ts";
 import { deliver, event, message, START } from "../support/worker/usage-support.ts";
@@ -99,7 +99,8 @@ describe("GET /account", () => {
     if (!secrets.ok) throw new Error();
     const object = accountObject(env, asId<AccountNumber>(account.number));
     const keyDigest: KeyDigest = await secrets.secrets.digestOf(key.key);
-    const request = { endpoint: "chat", model: "chat", alias: null, row: priced(), owned: [], startedAtMs: Date.now() };
+    const rule = { endpoint: "chat", access: INFERENCE, limits: [] };
+    const request = { ...rule, model: "chat", alias: null, row: priced(), owned: [], startedAtMs: Date.now() };
     const bound = { fixed: { input_tokens: 40 } };
     for (const id of ["self-1", "self-2"]) await object.admit({ ...request, callId: callId(id), keyDigest, bound });
     await object.settle(settlement("self-1", 30));

@@ -5,13 +5,15 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Inquiry } from "../../src/core/account/precheck.ts";
-import { SUBMISSIONS } from "../../src/core/video/jobs.ts";
+import { videoGenerations } from "../../src/core/endpoints/inference/video.ts";
 import {
   addKey,
   call,
   digestOf,
   expectSound,
   fakeClock,
+  freeCall,
+  INFERENCE,
   limits,
   newAccount,
   request,
@@ -21,6 +23,8 @@ import {
   teamId,
 } from "../support/worker/account-support.ts";
 import { completed, fakeUpstream, newJob, submission, submit, VIDEO_ROW } from "../support/worker/video-support.ts";
+
+const SUBMISSIONS = videoGenerations.limits[0]?.count ?? 0;
 
 let advance: (byMs: number) => void;
 beforeAll(() => {
@@ -41,7 +45,7 @@ const full = (level: string, allowed: number) => ({
 
 /** How many of `tries` such calls pass. */
 async function passed(stub: Stub, reach: "upstream" | "local", tries: number, key = "k"): Promise<number> {
-  const calls = Array.from({ length: tries }, () => stub.authorize(digestOf(key), [], reach));
+  const calls = Array.from({ length: tries }, () => stub.authorize(digestOf(key), freeCall(reach)));
   return (await Promise.all(calls)).filter(({ ok }) => ok).length;
 }
 
@@ -50,14 +54,14 @@ describe("free calls of a key", () => {
     const { stub } = await newAccount();
     await addKey(stub, "second");
     expect(await passed(stub, "upstream", 121)).toBe(120);
-    expect(await stub.authorize(digestOf("k"), [], "upstream")).toMatchObject(full("key", 120));
+    expect(await stub.authorize(digestOf("k"), freeCall("upstream"))).toMatchObject(full("key", 120));
     expect(await passed(stub, "local", 1_202)).toBe(1_200);
-    expect(await stub.authorize(digestOf("k"), [], "local")).toMatchObject(full("key", 1_200));
-    expect(await stub.authorize(digestOf("second"), [], "upstream")).toMatchObject({ ok: true });
+    expect(await stub.authorize(digestOf("k"), freeCall("local"))).toMatchObject(full("key", 1_200));
+    expect(await stub.authorize(digestOf("second"), freeCall("upstream"))).toMatchObject({ ok: true });
     // Whether a key is live can be asked for ever, and paid calls are not touched.
-    expect(await stub.authorize(digestOf("k"), [])).toMatchObject({ ok: true });
+    expect(await stub.authorize(digestOf("k"))).toMatchObject({ ok: true });
     advance(59_000);
-    const refused = await stub.authorize(digestOf("k"), [], "upstream");
+    const refused = await stub.authorize(digestOf("k"), freeCall("upstream"));
     expect(!refused.ok && refused.refusal.kind === "rate_limit" && refused.refusal.retryAfterMs).toBeLessThanOrEqual(
       2_000,
     );
@@ -70,8 +74,8 @@ describe("free calls of a key", () => {
     const { stub } = await newAccount({ team: {}, [level]: set });
     await addKey(stub, "other", { team: level === "account" ? null : teamId("t") });
     expect(await passed(stub, "upstream", 5)).toBe(3);
-    expect(await stub.authorize(digestOf("k"), [], "upstream")).toMatchObject(full(level, 3));
-    expect(await stub.authorize(digestOf("other"), [], "upstream")).toMatchObject(
+    expect(await stub.authorize(digestOf("k"), freeCall("upstream"))).toMatchObject(full(level, 3));
+    expect(await stub.authorize(digestOf("other"), freeCall("upstream"))).toMatchObject(
       level === "key" ? { ok: true } : full(level, 3),
     );
     expect(await passed(stub, "local", 32)).toBe(30);
@@ -81,7 +85,9 @@ describe("free calls of a key", () => {
     const { stub } = await newAccount({ key: { limits: limits({ free_rpm_limit: 200 }) } });
     expect(await passed(stub, "upstream", 202)).toBe(200);
     await addKey(stub, "none", { limits: limits({ free_rpm_limit: 0 }) });
-    expect(await stub.authorize(digestOf("none"), [], "local")).toMatchObject({ refusal: { retryAfterMs: null } });
+    expect(await stub.authorize(digestOf("none"), freeCall("local"))).toMatchObject({
+      refusal: { retryAfterMs: null },
+    });
   });
 
   it("are not forgotten when the object is evicted: of upstream calls none, of others less than a sixtieth", async () => {
@@ -149,11 +155,11 @@ describe("free calls of each kind", () => {
   it("an id that is not the account's reaches nobody and counts among the many", async () => {
     const { stub } = await newAccount({ key: { limits: limits({ free_rpm_limit: 1 }) } });
     for (let left = 10; left > 0; left--) {
-      expect(await stub.authorize(digestOf("k"), [ref], "upstream")).toMatchObject({
+      expect(await stub.authorize(digestOf("k"), freeCall("upstream", [ref]))).toMatchObject({
         refusal: { kind: "id_not_found" },
       });
     }
-    expect(await stub.authorize(digestOf("k"), [ref], "upstream")).toMatchObject(full("key", 10));
+    expect(await stub.authorize(digestOf("k"), freeCall("upstream", [ref]))).toMatchObject(full("key", 10));
   });
 
   it("polls that ask the upstream count as such, those within two seconds among the many", async () => {
@@ -161,11 +167,11 @@ describe("free calls of each kind", () => {
     const upstream = await fakeUpstream();
     upstream.jobs.set("job-c1", () => completed("job-c1", 50));
     await submit(stub, "c1");
-    for (let poll = 0; poll < 6; poll++) expect((await stub.job(digestOf("k"), "job-c1")).ok).toBe(true);
+    for (let poll = 0; poll < 6; poll++) expect((await stub.job(digestOf("k"), "job-c1", INFERENCE)).ok).toBe(true);
     advance(2_000);
-    expect((await stub.job(digestOf("k"), "job-c1")).ok).toBe(true);
+    expect((await stub.job(digestOf("k"), "job-c1", INFERENCE)).ok).toBe(true);
     advance(2_000);
-    expect(await stub.job(digestOf("k"), "job-c1")).toMatchObject(full("key", 2));
+    expect(await stub.job(digestOf("k"), "job-c1", INFERENCE)).toMatchObject(full("key", 2));
     expect(upstream.polls).toHaveLength(2);
     await expectSound(stub);
   });
@@ -174,6 +180,8 @@ describe("free calls of each kind", () => {
     callId: call(id),
     keyDigest: digestOf("k"),
     endpoint: "video.generations",
+    access: INFERENCE,
+    limits: purpose === "submission" ? videoGenerations.limits : [],
     model: "video",
     alias: null,
     row: VIDEO_ROW,
@@ -191,13 +199,13 @@ describe("free calls of each kind", () => {
 
   it("the quote of a submission counts until that is admitted: who cannot pay has no quotes without end", async () => {
     const { stub } = await newAccount({ balance: 0, key: { limits: limits({ free_rpm_limit: 0 }) } });
-    for (let left = SUBMISSIONS.allowed; left > 0; left--) {
+    for (let left = SUBMISSIONS; left > 0; left--) {
       expect((await stub.inquire(inquiry(`s${left}`, "submission"))).ok).toBe(true);
       expect(await stub.admit(submission(`s${left}`, 100))).toMatchObject({ refusal: { kind: "no_credit" } });
     }
-    expect(await stub.inquire(inquiry("s0", "submission"))).toMatchObject(full("key", SUBMISSIONS.allowed));
+    expect(await stub.inquire(inquiry("s0", "submission"))).toMatchObject(full("key", SUBMISSIONS));
     const { stub: payer } = await newAccount({ balance: 10_000, key: { limits: limits({ free_rpm_limit: 1 }) } });
-    for (let left = SUBMISSIONS.allowed; left > 0; left--) {
+    for (let left = SUBMISSIONS; left > 0; left--) {
       expect((await payer.inquire(inquiry(`s${left}`, "submission"))).ok).toBe(true);
       await submit(payer, `s${left}`, 1);
     }
@@ -240,14 +248,16 @@ describe("what a model made is read by keys that may call it", () => {
       await addKey(stub, "barred", fields as object);
       await addKey(stub, "allowed", { models: ["m", "vid*"] });
       const refused = { ok: false, refusal: why };
-      expect(await stub.authorize(digestOf("barred"), [ref], "upstream")).toMatchObject(refused);
-      expect(await stub.job(digestOf("barred"), "job-j1")).toMatchObject(refused);
+      expect(await stub.authorize(digestOf("barred"), freeCall("upstream", [ref]))).toMatchObject(refused);
+      expect(await stub.job(digestOf("barred"), "job-j1", INFERENCE)).toMatchObject(refused);
       expect(upstream.polls).toEqual([]);
-      expect(await stub.authorize(digestOf("allowed"), [ref], "upstream")).toMatchObject({ ok: true });
-      expect(await stub.job(digestOf("allowed"), "job-j1")).toMatchObject({ ok: true });
+      expect(await stub.authorize(digestOf("allowed"), freeCall("upstream", [ref]))).toMatchObject({ ok: true });
+      expect(await stub.job(digestOf("allowed"), "job-j1", INFERENCE)).toMatchObject({ ok: true });
       const unknown = { ok: false, refusal: { kind: "id_not_found" } };
-      expect(await stub.authorize(digestOf("barred"), [{ ...ref, id: "resp_9" }], "upstream")).toMatchObject(unknown);
-      expect(await stub.job(digestOf("barred"), "job-9")).toMatchObject(unknown);
+      expect(await stub.authorize(digestOf("barred"), freeCall("upstream", [{ ...ref, id: "resp_9" }]))).toMatchObject(
+        unknown,
+      );
+      expect(await stub.job(digestOf("barred"), "job-9", INFERENCE)).toMatchObject(unknown);
       expect(newJob("j1").id).toBe("job-j1");
     },
   );

@@ -2,6 +2,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { UsageEvent } from "../../src/core/account/hold.ts";
 import type { Inquiry } from "../../src/core/account/precheck.ts";
+import { videoGenerations } from "../../src/core/endpoints/inference/video.ts";
 import type { JobView } from "../../src/core/video/jobs.ts";
 import {
   addKey,
@@ -10,6 +11,8 @@ import {
   expectSound,
   fakeClock,
   fakeQueue,
+  freeCall,
+  INFERENCE,
   keyId,
   limits,
   newAccount,
@@ -70,13 +73,15 @@ describe("a job that a call names", () => {
     const ref = { kind: "video_job", id } as const;
     const owned = { ...ref, upstream: "video-upstream", targetModel: "service-video", model: "video", totalTokens: 0 };
     const unknown = { ok: false, refusal: { kind: "id_not_found", what: "video job" } };
-    expect(await stub.authorize(K, [ref])).toMatchObject({ ok: true, owned: [owned] });
-    expect(await stub.authorize(K, [{ ...ref, kind: "response" }])).toMatchObject({ ok: false });
-    expect(await theirs.authorize(K, [ref])).toEqual(unknown);
+    expect(await stub.authorize(K, freeCall("upstream", [ref]))).toMatchObject({ ok: true, owned: [owned] });
+    expect(await stub.authorize(K, freeCall("upstream", [{ ...ref, kind: "response" }]))).toMatchObject({ ok: false });
+    expect(await theirs.authorize(K, freeCall("upstream", [ref]))).toEqual(unknown);
     await addKey(stub, "barred", { models: ["other"] });
-    expect(await stub.authorize(digestOf("barred"), [ref])).toMatchObject({ refusal: { kind: "model_not_allowed" } });
+    expect(await stub.authorize(digestOf("barred"), freeCall("upstream", [ref]))).toMatchObject({
+      refusal: { kind: "model_not_allowed" },
+    });
     advance(7 * 24 * 60 * MINUTE);
-    expect(await stub.authorize(K, [ref])).toEqual(unknown);
+    expect(await stub.authorize(K, freeCall("upstream", [ref]))).toEqual(unknown);
   });
 });
 
@@ -187,7 +192,10 @@ describe("a job that is never polled", () => {
       expect(logged()).toContainEqual(expect.objectContaining({ event: "job_expired", call: "c1", job: id, reason }));
       // Found completed after all, it is charged what it came to, once.
       upstream.jobs.set(id, () => completed(id, 60));
-      expect(await stub.job(K, id)).toMatchObject({ ok: true, document: { billing: { charge_usd: 60e-9 } } });
+      expect(await stub.job(K, id, INFERENCE)).toMatchObject({
+        ok: true,
+        document: { billing: { charge_usd: 60e-9 } },
+      });
       expect(await stub.audit()).toMatchObject({ ok: true, balanceNanoUsd: 940, operatorLossNanoUsd: 0 });
       await expectSound(stub);
     },
@@ -203,7 +211,7 @@ describe("how a job ends", () => {
     await live(stub, MINUTE);
     upstream.jobs.set(id, () => completed(id, 80));
     advance(5_000);
-    await stub.job(K, id);
+    await stub.job(K, id, INFERENCE);
     expect(await charges(stub)).toEqual([]);
     expect(await stub.audit()).toMatchObject({ ok: true, heldNanoUsd: 0, operatorLossNanoUsd: 0 });
     await live(stub, 5_000);
@@ -247,7 +255,7 @@ describe("how a job ends", () => {
     const id = await submit(stub, "c1");
     await manager(stub).revokeKey(keyId("k"));
     upstream.jobs.set(id, () => completed(id, 80));
-    expect(await stub.job(K, id)).toMatchObject({ ok: false, refusal: { kind: "bad_key", why: "revoked" } });
+    expect(await stub.job(K, id, INFERENCE)).toMatchObject({ ok: false, refusal: { kind: "bad_key", why: "revoked" } });
     await live(stub, 10_000);
     expect(await charges(stub)).toEqual([{ call: "c1", amount: -80 }]);
   });
@@ -279,7 +287,9 @@ describe("polls by tenants", () => {
       return completed(id, 80);
     });
     advance(5_000);
-    const views = Array.from({ length: 100 }, (_, index) => stub.job(index % 2 ? K : digestOf("second"), id));
+    const views = Array.from({ length: 100 }, (_, index) =>
+      stub.job(index % 2 ? K : digestOf("second"), id, INFERENCE),
+    );
     const alarm = runDurableObjectAlarm(stub);
     await vi.waitFor(() => expect(upstream.polls).toHaveLength(1));
     answer();
@@ -318,7 +328,7 @@ describe("polls by tenants", () => {
     const id = await submit(stub, "c1");
     let links = 0;
     upstream.jobs.set(id, () => completed(id, 80, { url: `https://files.example/${++links}` }));
-    const link = async () => ((await stub.job(K, id)) as unknown as JobView & { ok: true }).document.url;
+    const link = async () => ((await stub.job(K, id, INFERENCE)) as unknown as JobView & { ok: true }).document.url;
     expect(await link()).toBe("https://files.example/1");
     advance(1_999);
     expect(await link()).toBe("https://files.example/1");
@@ -333,7 +343,7 @@ describe("polls by tenants", () => {
     const { stub } = await newAccount({ balance: 1_000, key: { limits: limits({ rpm_limit: 1 }) } });
     const id = await submit(stub, "c1");
     upstream.jobs.set(id, () => running(id));
-    for (let time = 0; time < 5; time++) expect(await stub.job(K, id)).toMatchObject({ ok: true });
+    for (let time = 0; time < 5; time++) expect(await stub.job(K, id, INFERENCE)).toMatchObject({ ok: true });
     expect(await stub.describe()).toMatchObject({ balanceNanoUsd: 1_000, heldNanoUsd: 100 });
   });
 
@@ -344,11 +354,11 @@ describe("polls by tenants", () => {
     upstream.jobs.set(id, () => completed(id, 80));
     await live(stub, 10_000);
     const polls = upstream.polls.length;
-    const answer = await other.stub.job(K, id);
+    const answer = await other.stub.job(K, id, INFERENCE);
     expect(answer).toEqual({ ok: false, refusal: { kind: "id_not_found", what: "video job" } });
-    expect(await other.stub.job(K, "job-nobody")).toEqual(answer);
+    expect(await other.stub.job(K, "job-nobody", INFERENCE)).toEqual(answer);
     advance(7 * 24 * 3_600_000);
-    expect(await stub.job(K, id)).toEqual(answer);
+    expect(await stub.job(K, id, INFERENCE)).toEqual(answer);
     expect(upstream.polls.length).toBe(polls);
   });
 
@@ -357,7 +367,7 @@ describe("polls by tenants", () => {
     const id = await submit(stub, "c1");
     const error = "Refused by video-upstream.example for Bearer credential-of-the-operator.";
     upstream.jobs.set(id, () => failed(id, "internal_error", { error, cost_usd: 5, account: "op", ratio: "16:9" }));
-    const view = await stub.job(K, id);
+    const view = await stub.job(K, id, INFERENCE);
     expect(view).toMatchObject({
       ok: true,
       document: { id, status: "failed", code: "internal_error", retryable: true, ratio: "16:9" },
@@ -369,7 +379,7 @@ describe("polls by tenants", () => {
     const { stub } = await newAccount({ balance: 1_000 });
     const id = await submit(stub, "c1");
     upstream.jobs.set(id, () => new Response("", { status: 500 }));
-    expect(await stub.job(K, id)).toMatchObject({ ok: false, refusal: { kind: "no_healthy_upstream" } });
+    expect(await stub.job(K, id, INFERENCE)).toMatchObject({ ok: false, refusal: { kind: "no_healthy_upstream" } });
     expect(await stub.describe()).toMatchObject({ heldNanoUsd: 100 });
   });
 });
@@ -387,9 +397,9 @@ describe("submissions", () => {
     }
     expect(await stub.admit(submission("c10"))).toMatchObject({
       ok: false,
-      refusal: { kind: "too_many_submissions", allowed: 10, retryAfterMs: 50_000 },
+      refusal: { kind: "named_limit", limit: { name: "submissions", count: 10 }, retryAfterMs: 50_000 },
     });
-    expect(await stub.inquire(inquiry("submission"))).toMatchObject({ refusal: { kind: "too_many_submissions" } });
+    expect(await stub.inquire(inquiry("submission"))).toMatchObject({ refusal: { kind: "named_limit" } });
     advance(49_999);
     expect(await stub.admit(submission("c11"))).toMatchObject({ ok: false });
     advance(1);
@@ -409,7 +419,7 @@ describe("submissions", () => {
     }
     await live(stub, 6_000);
     expect(await stub.describe()).toMatchObject({ heldNanoUsd: 0 });
-    expect(await stub.admit(submission("c10"))).toMatchObject({ refusal: { kind: "too_many_submissions" } });
+    expect(await stub.admit(submission("c10"))).toMatchObject({ refusal: { kind: "named_limit" } });
   });
 
   it("hold the quote's upper end until the job ends, however long that takes, over restarts too", async () => {
@@ -441,6 +451,8 @@ const inquiry = (purpose: Inquiry["purpose"], some: Partial<Inquiry> = {}): Inqu
   callId: call(`q${Math.random()}`),
   keyDigest: K,
   endpoint: purpose === "submission" ? "video.generations" : "video.quote",
+  access: INFERENCE,
+  limits: purpose === "submission" ? videoGenerations.limits : [],
   model: "video",
   alias: null,
   row: VIDEO_ROW,

@@ -7,11 +7,20 @@
  * like any other, within `rpm_limit`.
  */
 
+import type { OwnedRef } from "../owned.ts";
 import type { LimitLevel, Refusal } from "../refusal.ts";
+import type { CallAccess } from "./call-access.ts";
 import type { TrailingCount } from "./trailing-count.ts";
 
 /** Whether the call reaches an upstream or is answered by the gateway alone. */
 export type FreeReach = "upstream" | "local";
+
+/** What a free call asks for. `owned`: ids that it names; each must be the account's. Crosses RPC as a value. */
+export interface FreeCall {
+  readonly owned: readonly OwnedRef[];
+  readonly access: CallAccess;
+  readonly reach: FreeReach;
+}
 
 /** A key's `free_rpm_limit` if none is set. */
 export const DEFAULT_FREE_RPM = 120;

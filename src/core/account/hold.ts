@@ -11,7 +11,8 @@ import type { Outcome } from "../outcome.ts";
 import type { Owned, OwnedRef } from "../owned.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Reading, Usage } from "../pricing/usage.ts";
-import type { LimitLevel } from "../refusal.ts";
+import type { LimitLevel, NamedLimit } from "../refusal.ts";
+import type { CallAccess } from "./call-access.ts";
 import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 
 /** The most that a call can use. */
@@ -49,6 +50,9 @@ export interface AdmitRequest {
   readonly keyDigest: KeyDigest;
   /** Row id of the endpoint table, e.g. `chat.completions`. */
   readonly endpoint: string;
+  /** Of the row: what the key must be, and the limits that the row names. */
+  readonly access: CallAccess;
+  readonly limits: readonly NamedLimit[];
   /** The model as the tenant named it; checked against the key's allow-list. */
   readonly model: string;
   /** Set if the name is an alias; for reports. */
@@ -56,7 +60,7 @@ export interface AdmitRequest {
   /** The price book row that applies. The account object applies the account's plan to it. */
   readonly row: ModelRow;
   readonly bound: Bound;
-  /** True if the call submits a job; accounts may do so only a few times per minute. */
+  /** True if the call submits a job: its quote was counted as a free call, which is taken back. */
   readonly job?: boolean;
   /** Ids that the call names. Each must belong to the account; a conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];

@@ -7,6 +7,8 @@ import type { CallId, KeyDigest } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import type { Unit } from "../pricing/usage.ts";
+import type { NamedLimit } from "../refusal.ts";
+import type { CallAccess } from "./call-access.ts";
 import type { Rates } from "./hold.ts";
 import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 
@@ -15,6 +17,9 @@ export interface Inquiry {
   readonly keyDigest: KeyDigest;
   /** Row id of the endpoint table. */
   readonly endpoint: string;
+  /** Of the row: what the key must be, and the limits that the row names. */
+  readonly access: CallAccess;
+  readonly limits: readonly NamedLimit[];
   /** The model as the tenant named it. */
   readonly model: string;
   readonly alias: string | null;

@@ -72,7 +72,7 @@ export interface Team extends TeamFields {
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
 export const SCOPES = ["inference", "compute"] as const;
-type Scope = (typeof SCOPES)[number];
+export type Scope = (typeof SCOPES)[number];
 
 export interface KeyFields {
   readonly name: string;

@@ -6,6 +6,8 @@
  * nothing downstream depends on the endpoint. To add an endpoint, add an entry.
  */
 import type * as z from "zod";
+import type { CallAccess } from "../account/call-access.ts";
+import type { Role, Scope } from "../account/tenant.ts";
 import type { MemberRules } from "../formats/answer-filter.ts";
 import type { AnswerReader, Measured, MeasuredBody, Meter } from "../meters/meter.ts";
 import { NO_PARTS, type Parts } from "../meters/parts.ts";
@@ -13,6 +15,7 @@ import { boundless } from "../meters/tokens.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Owned, OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../pricing/prices.ts";
+import type { NamedLimit } from "../refusal.ts";
 import type { ReadCode, RetryClass } from "../routing/failure.ts";
 import type { VideoUnit } from "../video/rates.ts";
 import { answerRules } from "./answer-names.ts";
@@ -62,6 +65,10 @@ export interface Endpoint {
   /** Whether user instances may be called here. */
   readonly instances: boolean;
   readonly flow: Flow;
+  /** What the caller's key must be. */
+  readonly access: CallAccess;
+  /** Limits of this row, the same for all accounts. */
+  readonly limits: readonly NamedLimit[];
   readonly retry: RetryClass;
   readonly errors: ErrorShape;
   /** Reads the codes in an upstream's errors; null if only statuses matter. */
@@ -99,6 +106,12 @@ export interface EndpointEntry<Body> {
   /** The path parameter that names the model, if the body does not (none). */
   readonly modelParam?: string;
   readonly flow: Flow;
+  /** The API that a key must have been made for; null: any live key may call. */
+  readonly scope: Scope | null;
+  /** The lowest role that may call (member). */
+  readonly role?: Role;
+  /** Limits of this row, the same for all accounts (none). */
+  readonly limits?: readonly NamedLimit[];
   /** The path parameter that names a custom instance, instead of a model (none). */
   readonly instance?: string;
   readonly kinds: readonly ModelKind[];
@@ -144,6 +157,8 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
     kinds: entry.kinds,
     instances: entry.instances ?? false,
     flow: entry.flow,
+    access: { scope: entry.scope, role: entry.role ?? "member" },
+    limits: entry.limits ?? [],
     retry: entry.retry,
     errors: entry.errors,
     readCode: entry.readCode ?? null,

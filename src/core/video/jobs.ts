@@ -2,7 +2,7 @@
  * Video: what is particular to video jobs, their requests, quotes, rates, errors and documents. Pure; the account
  * object polls and the gateway submits.
  *
- * This file: when jobs are polled, how they end, and how many may be submitted. A job is work that is accepted now and
+ * This file: when jobs are polled and how they end. A job is work that is accepted now and
  * finished later. The account object polls it at the upstream whether or not the tenant does. A job ends once:
  * completed (charged), failed (released) or overdue. A failed poll (silence, 5xx, no usable answer) says nothing about
  * the job, and neither does "unknown" before the deadline. At the deadline, a job without a known end is ended by its
@@ -13,12 +13,9 @@ import type { CallId } from "../ids.ts";
 import type { Estimate } from "../meters/estimate.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Reading } from "../pricing/usage.ts";
-import type { Refusal } from "../refusal.ts";
 import type { JobNews } from "./job-document.ts";
 import type { VideoUnit } from "./rates.ts";
 
-/** Submissions per account in a trailing window (contract, "Limits": video submissions). */
-export const SUBMISSIONS = { allowed: 10, spanMs: 60_000 } as const;
 /** The upstream is asked about one job at most once in this interval, ms. */
 export const POLL_SHARED_MS = 2_000;
 /** A poll without an answer after this has failed, ms. */
@@ -94,21 +91,6 @@ export function stepAfter(job: Job, answer: JobAnswer, nowMs: number): JobStep {
   if (news?.kind === "failed") return { kind: "release", code: news.code };
   if (job.state === "overdue" || nowMs < job.deadlineMs) return { kind: "none" };
   return { kind: "expire", reason: answer.kind === "unknown" ? "job_unknown" : "job_overdue" };
-}
-
-/**
- * Refuses one more submission if there are too many. `countedAtMs`: when the counted ones were admitted, in any order.
- */
-export function submissionRefusal(countedAtMs: readonly number[], nowMs: number): Refusal | undefined {
-  const recent = countedAtMs.filter((atMs) => atMs > nowMs - SUBMISSIONS.spanMs).sort((a, b) => a - b);
-  const blocking = recent.at(-SUBMISSIONS.allowed);
-  if (blocking === undefined) return undefined;
-  return {
-    kind: "too_many_submissions",
-    allowed: SUBMISSIONS.allowed,
-    spanMs: SUBMISSIONS.spanMs,
-    retryAfterMs: blocking + SUBMISSIONS.spanMs - nowMs,
-  };
 }
 
 /** What a tenant sees of a job: the document, or why there is none. */

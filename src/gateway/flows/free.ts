@@ -20,9 +20,9 @@ export const waitingFor = (signal: AbortSignal): Waiting => ({
 });
 
 export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Response> {
-  const { call, caller, callId } = parsed;
+  const { call, caller, callId, endpoint } = parsed;
   const client = parsed.request.signal;
-  const permission = await authorize(caller, call.owned, ports, "upstream");
+  const permission = await authorize(caller, ports, { owned: call.owned, access: endpoint.access, reach: "upstream" });
   if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const [home] = permission.owned;
   if (!home) return refuseCall(parsed, { kind: "internal" }, ports);

@@ -16,8 +16,8 @@ import { refuseCall } from "../refuse-call.ts";
 type Answer = Extract<ParsedCall["endpoint"]["flow"], { kind: "local" }>["answer"];
 
 export async function serveLocal(parsed: ParsedCall, answer: Answer, ports: Ports): Promise<Response> {
-  const { call, caller, callId } = parsed;
-  const permission = await authorize(caller, call.owned, ports, "local");
+  const { call, caller, callId, endpoint } = parsed;
+  const permission = await authorize(caller, ports, { owned: call.owned, access: endpoint.access, reach: "local" });
   if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const over = (routing: RoutingSnapshot): LocalAnswer => {
     const callable = callableModels(routing, caller.account, ports.now());

@@ -7,9 +7,11 @@ import type { Ports } from "../ports.ts";
 import { refuseCall } from "../refuse-call.ts";
 
 export async function servePoll(parsed: ParsedCall, ports: Ports): Promise<Response> {
-  const { call, caller, callId } = parsed;
+  const { call, caller, callId, endpoint } = parsed;
   const id = call.owned[0]?.id ?? "";
-  const view = await askOrRefuse(ports, caller.number, callId, (account) => account.job(caller.digest, id));
+  const view = await askOrRefuse(ports, caller.number, callId, (account) =>
+    account.job(caller.digest, id, endpoint.access),
+  );
   if (!view.ok) return refuseCall(parsed, view.refusal, ports);
   return Response.json(view.document, { headers: callHeaders(callId, view.region, undefined) });
 }

@@ -12,6 +12,8 @@ export async function inquire(routed: RoutedCall, purpose: Inquiry["purpose"], p
     callId,
     keyDigest: caller.digest,
     endpoint: endpoint.id,
+    access: endpoint.access,
+    limits: endpoint.limits,
     model: route.model,
     alias: route.alias,
     row: route.row,

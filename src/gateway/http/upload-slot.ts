@@ -74,7 +74,7 @@ export class BodyPlace {
           unpaid.owed(account, now()) >= ASK_FIRST_BYTES;
         if (asks) {
           // A dead key takes no place that others want, and hears of nothing but that it is dead.
-          const permission = await authorize(caller, [], this.#ports);
+          const permission = await authorize(caller, this.#ports);
           if (!permission.ok) return permission.refusal;
         }
         const refusal = asks ? overdrawn() : null;

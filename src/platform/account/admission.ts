@@ -3,17 +3,18 @@
  * caller's transaction, so the decision and the rows cannot differ. The decision itself is `decideAdmission` in core.
  */
 import { decideAdmission } from "../../core/account/admission.ts";
-import type { FreeReach } from "../../core/account/free-calls.ts";
+import { type CallAccess, roleRefusal, scopeRefusal } from "../../core/account/call-access.ts";
+import type { FreeCall } from "../../core/account/free-calls.ts";
 import { type Admission, type AdmitRequest, continuing, type Hold, type Permission } from "../../core/account/hold.ts";
 import { earlierRefusal } from "../../core/account/idempotency.ts";
 import { ratesOf } from "../../core/account/limits.ts";
 import { allowsModel } from "../../core/account/model-access.ts";
+import { namedLimitRefusal } from "../../core/account/named-limits.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { type Outcome, type Refused, refused } from "../../core/outcome.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
 import { tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { submissionRefusal } from "../../core/video/jobs.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books, LiveCaller } from "./state.ts";
 import type { HoldRow, HoldTimes, NewHold } from "./tables/holds.ts";
@@ -23,7 +24,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   const found = authenticate(books, request.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
-  const forbidden = forbid(caller, request.model);
+  const forbidden = forbid(caller, request.access, request.model);
   if (forbidden) return refused(forbidden);
   const named = findOwned(books, request.owned, nowMs);
   if (!named.ok) return named;
@@ -38,7 +39,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
   const fixed = tenantPrices(request.row, account.plan, request.model);
-  const tooMany = request.job ? submissionRefusal(books.jobs.submissions(request.endpoint, nowMs), nowMs) : undefined;
+  const tooMany = namedRefusal(books, request, nowMs);
   if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
   const decision = decideAdmission({
     model: request.model,
@@ -74,22 +75,13 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   return { ok: true, hold: toHold(books, hold, times, nowMs), rates: ratesOf(levels, nowMs), owned };
 }
 
-/**
- * Admission of a free call. `reach` says how far the call goes, and the call is counted accordingly; without it nothing
- * is counted and only the key is checked.
- */
-export function authorize(
-  books: Books,
-  digest: KeyDigest,
-  refs: readonly OwnedRef[],
-  reach: FreeReach | undefined,
-  nowMs: number,
-): Permission {
+/** Admission of a free call, which is counted. Without `free` only the key is checked, and nothing is counted. */
+export function authorize(books: Books, digest: KeyDigest, free: FreeCall | undefined, nowMs: number): Permission {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
-  const named = findReadable(books, found.caller, refs, nowMs);
+  const named: Found = free ? findReadable(books, found.caller, free, nowMs) : { ok: true, owned: [] };
   // Refused calls count too, so that a client cannot probe ids without limit.
-  const tooMany = reach && books.takeFree(found.caller, named.ok ? reach : "local", nowMs);
+  const tooMany = free && books.takeFree(found.caller, named.ok ? free.reach : "local", nowMs);
   if (tooMany) return refused(tooMany);
   if (!named.ok) return named;
   const { key } = found.caller;
@@ -126,15 +118,12 @@ function findJobAsOwned(books: Books, ref: OwnedRef, nowMs: number): Owned | und
   return job && { ...ref, upstream: job.upstream, targetModel: job.targetModel, model: job.model, totalTokens: 0 };
 }
 
-/** Like `findOwned`, for reading. The key must also be allowed to call the model that made the id. */
-function findReadable(books: Books, caller: LiveCaller, refs: readonly OwnedRef[], nowMs: number): Found {
-  const named = findOwned(books, refs, nowMs);
+/** Like `findOwned`, for reading. The key must also be allowed the call, and the models that made the ids. */
+function findReadable(books: Books, caller: LiveCaller, { owned, access }: FreeCall, nowMs: number): Found {
+  const named = findOwned(books, owned, nowMs);
   if (!named.ok) return named;
-  for (const { model } of named.owned) {
-    const refusal = forbid(caller, model);
-    if (refusal) return refused(refusal);
-  }
-  return named;
+  const refusal = forbid(caller, access, ...named.owned.map(({ model }) => model));
+  return refusal ? refused(refusal) : named;
 }
 
 const anotherModel = ({ kind, model }: Owned): Refusal => ({
@@ -164,9 +153,26 @@ export function authenticate(books: Books, digest: KeyDigest, nowMs: number): Au
   return { ok: true, caller: { key, team } };
 }
 
-export function forbid({ key }: LiveCaller, model: string): Refusal | undefined {
-  if (!key.scopes.includes("inference")) return { kind: "scope_missing", scope: "inference" };
-  if (!allowsModel(key.models, model)) return { kind: "model_not_allowed", model };
+/** Why the key may not make the call, or not with one of these models. */
+export function forbid({ key }: LiveCaller, access: CallAccess, ...models: readonly string[]): Refusal | undefined {
+  const model = models.find((one) => !allowsModel(key.models, one));
+  return (
+    scopeRefusal(key, access) ??
+    roleRefusal(key, access) ??
+    (model === undefined ? undefined : { kind: "model_not_allowed", model })
+  );
+}
+
+/** The first of the row's own limits that is used up. */
+export function namedRefusal(
+  books: Books,
+  { limits, endpoint }: Pick<AdmitRequest, "limits" | "endpoint">,
+  nowMs: number,
+): Refusal | undefined {
+  for (const limit of limits) {
+    const refusal = namedLimitRefusal(limit, books.counted(limit, endpoint, nowMs), nowMs);
+    if (refusal) return refusal;
+  }
   return undefined;
 }
 

@@ -4,6 +4,7 @@
  * is decided in core/video/jobs.ts.
  */
 
+import type { CallAccess } from "../../core/account/call-access.ts";
 import type { FreeReach } from "../../core/account/free-calls.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
@@ -42,21 +43,22 @@ export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: numbe
   if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
 }
 
+interface AskedJob {
+  readonly digest: KeyDigest;
+  readonly id: string;
+  readonly access: CallAccess;
+  readonly reach: FreeReach;
+}
+
 /**
  * Finds the account's own job for a key, and counts the request as far as it reaches. Foreign and unknown ids get the
  * same refusal: neither is in the table.
  */
-export function findJob(
-  books: Books,
-  digest: KeyDigest,
-  id: string,
-  reach: FreeReach,
-  nowMs: number,
-): Outcome<{ job: Job }> {
+export function findJob(books: Books, { digest, id, access, reach }: AskedJob, nowMs: number): Outcome<{ job: Job }> {
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
   const job = books.jobs.findKept(id, nowMs);
-  const barred = job ? forbid(found.caller, job.model) : NO_SUCH_JOB;
+  const barred = job ? forbid(found.caller, access, job.model) : NO_SUCH_JOB;
   const refusal = books.takeFree(found.caller, barred ? "local" : reach, nowMs) ?? barred;
   return job && !refusal ? { ok: true, job } : refused(refusal ?? NO_SUCH_JOB);
 }

@@ -27,7 +27,8 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { AccountService } from "../../core/account/account-service.ts";
-import type { FreeReach } from "../../core/account/free-calls.ts";
+import type { CallAccess } from "../../core/account/call-access.ts";
+import type { FreeCall } from "../../core/account/free-calls.ts";
 import type {
   Admission,
   AdmitRequest,
@@ -62,7 +63,7 @@ import type {
 } from "../../core/account/tenant.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
 import { refused } from "../../core/outcome.ts";
-import type { NewOwned, OwnedRef } from "../../core/owned.ts";
+import type { NewOwned } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
@@ -110,8 +111,8 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#lives)) ?? false;
   }
 
-  async authorize(digest: KeyDigest, owned: readonly OwnedRef[], reach?: FreeReach): Promise<Permission> {
-    return this.#store.write((books, nowMs) => authorize(books, digest, owned, reach, nowMs)) ?? NEVER_OPENED;
+  async authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission> {
+    return this.#store.write((books, nowMs) => authorize(books, digest, free, nowMs)) ?? NEVER_OPENED;
   }
 
   async recordOwnership(owned: NewOwned): Promise<void> {
@@ -131,10 +132,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     this.#store.write((books, nowMs) => beginJob(books, job, nowMs, this.#lives.jobMs));
   }
 
-  async job(digest: KeyDigest, id: string): Promise<JobView> {
+  async job(digest: KeyDigest, id: string, access: CallAccess): Promise<JobView> {
     const found = this.#store.write((books, nowMs) => {
       const reach = this.#polls.knows(id, nowMs) ? "local" : "upstream";
-      return findJob(books, digest, id, reach, nowMs);
+      return findJob(books, { digest, id, access, reach }, nowMs);
     });
     if (!found) return NEVER_OPENED;
     return found.ok ? this.#polls.viewSoon(found.job) : found;

@@ -8,24 +8,23 @@ import { limitRefusal, ratesOf } from "../../core/account/limits.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
 import { refused } from "../../core/outcome.ts";
 import { tenantPrices } from "../../core/pricing/prices.ts";
-import { SUBMISSIONS, submissionRefusal } from "../../core/video/jobs.ts";
-import { authenticate, forbid, refuseRepeat, sentBefore } from "./admission.ts";
+import { authenticate, forbid, namedRefusal, refuseRepeat, sentBefore } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books } from "./state.ts";
 
 /**
- * Least number of free calls allowed per purpose, whatever the key's `free_rpm_limit`. The quotes inside submissions
- * always have room: an accepted submission is paid for and gives its count back. A refused one stays counted, so a
- * tenant without credit cannot ask for quotes without end.
+ * Free calls that are allowed whatever the key's `free_rpm_limit`: as many as the row's own limits allow. The quotes
+ * inside submissions always have room: an accepted submission is paid for and gives its count back. A refused one stays
+ * counted, so a tenant without credit cannot ask for quotes without end.
  */
-const LEAST = { prices: 0, quote: 0, submission: SUBMISSIONS.allowed };
+const alwaysFree = ({ limits }: Inquiry): number => Math.max(0, ...limits.map(({ count }) => count));
 
 export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired {
   expireDue(books, nowMs);
   const found = authenticate(books, inquiry.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
-  const forbidden = forbid(caller, inquiry.model);
+  const forbidden = forbid(caller, inquiry.access, inquiry.model);
   if (forbidden) return refused(forbidden);
   const { row, model, unit, purpose } = inquiry;
   const fixed = tenantPrices(row, books.tenants.account().plan, model);
@@ -40,14 +39,10 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   if (purpose !== "prices" && !runs) {
     // A quote takes no slot, so full slots do not refuse it.
     const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
-    const refusal =
-      limitRefusal(judged, 0, nowMs) ??
-      (purpose === "submission"
-        ? submissionRefusal(books.jobs.submissions(inquiry.endpoint, nowMs), nowMs)
-        : undefined);
+    const refusal = limitRefusal(judged, 0, nowMs) ?? namedRefusal(books, inquiry, nowMs);
     if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
   }
-  const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, LEAST[purpose]);
+  const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, alwaysFree(inquiry));
   if (tooMany) return refused(tooMany);
   if (purpose === "quote") count(books, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
   return { ok: true, prices: fixed.prices, rates: ratesOf(books.levels(caller, nowMs), nowMs) };

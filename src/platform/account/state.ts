@@ -14,7 +14,7 @@ import type { LevelUse } from "../../core/account/limits.ts";
 import type { Key, Limits, Team } from "../../core/account/tenant.ts";
 import { MINUTE } from "../../core/account/trailing-count.ts";
 import type { CallId } from "../../core/ids.ts";
-import type { Refusal } from "../../core/refusal.ts";
+import type { NamedLimit, Refusal } from "../../core/refusal.ts";
 import type { Sql } from "./schema.ts";
 import { DayRequests } from "./tables/day-requests.ts";
 import { FreeCalls, type FreeLevel } from "./tables/free-calls.ts";
@@ -129,6 +129,15 @@ export class Books {
         { level, subject, allowed: Math.max(allowed, least), calls: this.freeCalls.calls(subject, reach, nowMs) },
       ];
     });
+  }
+
+  /** When the calls that count against a row's limit were admitted, in any order. */
+  counted({ name, windowMs }: NamedLimit, endpoint: string, nowMs: number): readonly number[] {
+    const sinceMs = nowMs - windowMs;
+    switch (name) {
+      case "submissions":
+        return this.jobs.submissions(endpoint, sinceMs);
+    }
   }
 
   /** Counts a free call, or refuses it. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { asId, type CallId } from "../../../src/core/ids.ts";
 import { costOf, type ModelRow } from "../../../src/core/pricing/prices.ts";
 import { type JobNews, readAcknowledgement, readJob, scrubJob, showJob } from "../../../src/core/video/job-document.ts";
-import { type Job, type JobAnswer, nextPollMs, stepAfter, submissionRefusal } from "../../../src/core/video/jobs.ts";
+import { type Job, type JobAnswer, nextPollMs, stepAfter } from "../../../src/core/video/jobs.ts";
 import { readQuote, showQuote } from "../../../src/core/video/quote.ts";
 import { priceList, unitOf } from "../../../src/core/video/rates.ts";
 
@@ -76,30 +76,6 @@ describe("polls of a job", () => {
     ["no job at all", {}, news({ error: "x" }), 999, { kind: "none" }],
   ])("%s", (_, some, answer, nowMs, step) => {
     expect(stepAfter({ ...JOB, ...some }, answer, nowMs)).toMatchObject(step);
-  });
-});
-
-describe("submissions of an account", () => {
-  it("are 10 in 60 s: the next has room when the tenth from the end is a minute old", () => {
-    const tenAt = (atMs: number) => Array.from({ length: 10 }, (_, index) => atMs + index);
-    expect(submissionRefusal(tenAt(0).slice(1), 100)).toBeUndefined();
-    expect(submissionRefusal(tenAt(0), 59_999)).toMatchObject({ kind: "too_many_submissions", retryAfterMs: 1 });
-    expect(submissionRefusal(tenAt(0), 60_000)).toBeUndefined();
-    fc.assert(
-      fc.property(fc.array(fc.nat(200_000), { maxLength: 40 }), (tries) => {
-        const admitted: number[] = [];
-        for (const atMs of tries.sort((a, b) => a - b)) {
-          const refusal = submissionRefusal(admitted, atMs);
-          const inWindow = admitted.filter((other) => other > atMs - 60_000).length;
-          expect(refusal === undefined).toBe(inWindow < 10);
-          if (!refusal) admitted.push(atMs);
-          else if (refusal.kind === "too_many_submissions") {
-            expect(submissionRefusal(admitted, atMs + refusal.retryAfterMs)).toBeUndefined();
-            expect(submissionRefusal(admitted, atMs + refusal.retryAfterMs - 1)).toBeDefined();
-          }
-        }
-      }),
-    );
   });
 });
 

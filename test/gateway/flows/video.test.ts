@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { videoGenerations, videoJob, videoPrices, videoQuote } from "../../../src/core/endpoints/inference/video.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";
+import type { NamedLimit } from "../../../src/core/refusal.ts";
 import { aliasKey, type RoutingSnapshot } from "../../../src/core/routing/routes.ts";
 import type { UpstreamAnswer } from "../../../src/gateway/ports.ts";
 import { serve } from "../../../src/gateway/serve.ts";
@@ -121,7 +122,11 @@ describe("a submission", () => {
   });
 
   it("of a key that may not is refused without an upstream call", async () => {
-    const refusal = { kind: "too_many_submissions", allowed: 10, spanMs: 60_000, retryAfterMs: 12_000 } as const;
+    const refusal = {
+      kind: "named_limit",
+      limit: videoGenerations.limits[0] as NamedLimit,
+      retryAfterMs: 12_000,
+    } as const;
     const said = await submit(never, { inquire: () => ({ ok: false, refusal }) });
     expect(said.response.status).toBe(429);
     expect(said.response.headers.get("retry-after")).toBe("12");

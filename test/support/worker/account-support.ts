@@ -3,6 +3,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
+import type { CallAccess } from "../../../src/core/account/call-access.ts";
+import type { FreeCall, FreeReach } from "../../../src/core/account/free-calls.ts";
 import type {
   AdmitRequest,
   Bound,
@@ -28,6 +30,7 @@ import {
   type KeyId,
   type TeamId,
 } from "../../../src/core/ids.ts";
+import type { OwnedRef } from "../../../src/core/owned.ts";
 import { type ModelRow, NO_PLAN, type UnitPrices } from "../../../src/core/pricing/prices.ts";
 import type { Usage } from "../../../src/core/pricing/usage.ts";
 import { manager } from "./manager.ts";
@@ -48,6 +51,16 @@ const ACCOUNT: AccountFields = {
   limits: NO_LIMITS,
 };
 const KEY: KeyFields = { ...NEW_KEY, name: "key" };
+
+/** What most rows ask of a key. */
+export const INFERENCE: CallAccess = { scope: "inference", role: "member" };
+
+/** What a free call asks for. */
+export const freeCall = (reach: FreeReach, owned: readonly OwnedRef[] = []): FreeCall => ({
+  owned,
+  access: INFERENCE,
+  reach,
+});
 
 export const limits = (some: Partial<Limits>): Limits => ({ ...NO_LIMITS, ...some });
 
@@ -106,6 +119,8 @@ export function request(id: string, tokens = 1, some: Partial<AdmitRequest> = {}
     callId: call(id),
     keyDigest: digestOf("k"),
     endpoint: "chat.completions",
+    access: INFERENCE,
+    limits: [],
     model: "m",
     alias: null,
     row: row(),

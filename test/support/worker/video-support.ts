@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { type MockInstance, vi } from "vitest";
 import type { AdmitRequest } from "../../../src/core/account/hold.ts";
+import { videoGenerations } from "../../../src/core/endpoints/inference/video.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/core/routing/routes.ts";
 import type { NewJob } from "../../../src/core/video/jobs.ts";
@@ -85,6 +86,7 @@ export const failed = (id: string, code: string, fields: Record<string, unknown>
 export const submission = (id: string, maxTokens = 100, some: Partial<AdmitRequest> = {}): AdmitRequest =>
   request(id, 0, {
     endpoint: "video.generations",
+    limits: videoGenerations.limits,
     model: "video",
     row: VIDEO_ROW,
     bound: { fixed: { video_tokens_720p: maxTokens } },

@@ -231,6 +231,7 @@ export const chatCompletions = endpoint({
   method: "POST",
   path: "/v1/chat/completions",
   summary: "Chat completions for text and vision models, JSON or SSE",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body: json(ChatRequest, FIELDS),
   model: "model",

@@ -10,6 +10,7 @@ export const customInstances = endpoint({
   method: "POST",
   path: "/inference-instances/{instance_id}/proxy/{custom_api_path*}",
   summary: "The account's own engine, body and answer verbatim",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body: anything,
   instance: "instance_id",

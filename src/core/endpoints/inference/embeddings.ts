@@ -48,6 +48,7 @@ export const embeddings = endpoint({
   method: "POST",
   path: "/v1/embeddings",
   summary: "Vectors of one or many texts",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body: json(EmbeddingsRequest, { data: OTHER_DATA, refused: OTHER_INPUT }),
   model: "model",

@@ -23,6 +23,7 @@ export const listModels = endpoint({
   method: "GET",
   path: "/v1/models",
   summary: "The models that the key may call",
+  scope: null,
   flow: {
     kind: "local",
     answer: (_, { models }) => ({ ok: true, body: { object: "list", data: models.map(present) } }),
@@ -39,6 +40,7 @@ export const getModel = endpoint({
   method: "GET",
   path: "/v1/models/{model*}",
   summary: "One model that the key may call",
+  scope: null,
   flow: {
     kind: "local",
     answer: ({ model }, { models }) => {

@@ -60,6 +60,7 @@ export const rerank = endpoint({
   method: "POST",
   path: "/v1/rerank",
   summary: "Documents in order of their relevance to a query",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body: json(RerankRequest, { data: OTHER_DATA, refused: OTHER_INPUT }),
   model: "model",

@@ -25,6 +25,7 @@ export const speech = endpoint({
   method: "POST",
   path: "/v1/audio/speech",
   summary: "Speech from text as mp3, wav or opus, whole or while it is made",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body: json(SpeechRequest),
   model: "model",

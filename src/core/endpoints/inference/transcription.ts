@@ -40,6 +40,7 @@ export const transcription = endpoint({
   method: "POST",
   path: "/v1/audio/transcriptions",
   summary: "Text of a recording as json, verbose_json, text, srt or vtt",
+  scope: "inference",
   flow: { kind: "forwarded" },
   body,
   model: "model",

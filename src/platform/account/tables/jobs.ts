@@ -5,7 +5,7 @@
  */
 
 import type { CallId } from "../../../core/ids.ts";
-import { JOB_KEPT_MS, type Job, type JobState, type NewJob, SUBMISSIONS } from "../../../core/video/jobs.ts";
+import { JOB_KEPT_MS, type Job, type JobState, type NewJob } from "../../../core/video/jobs.ts";
 import type { VideoUnit } from "../../../core/video/rates.ts";
 import type { Sql } from "../schema.ts";
 
@@ -113,9 +113,8 @@ export class Jobs {
     return this.#nextPollMs.size === 0 ? null : Math.min(...this.#nextPollMs.values());
   }
 
-  /** When the submissions that count now were admitted: those that became jobs and those still under way. */
-  submissions(endpoint: string, nowMs: number): readonly number[] {
-    const sinceMs = nowMs - SUBMISSIONS.spanMs;
+  /** When the submissions since then were admitted: those that became jobs and those still under way. */
+  submissions(endpoint: string, sinceMs: number): readonly number[] {
     return this.#sql
       .exec<{ at: number }>(
         `SELECT submitted_at_ms AS at FROM jobs WHERE submitted_at_ms > ?
