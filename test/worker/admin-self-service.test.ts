@@ -31,6 +31,8 @@ beforeAll(async () => {
   await done("PUT", "/models/marked-up", model({ input_tokens: { cost_usd: 1 } }));
   await done("PUT", "/models/special", model({ input_tokens: { cost_usd: 1, price_usd: 5 } }));
   await done("PUT", "/aliases/chat", { targets: [{ upstream: "main", model: "special" }] });
+  // What these left running would wait for ever for a timer that a test below fakes.
+  await settled();
 });
 
 const denied = (code: string, param: string | null) => refusal(403, code, param);
