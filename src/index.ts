@@ -6,6 +6,7 @@ import { consumeUsage, runScheduled } from "./platform/queue/usage.ts";
 import { readSecrets } from "./platform/secrets.ts";
 
 export { Account } from "./platform/account/object.ts";
+export { Broker } from "./platform/broker/broker.ts";
 
 const app = createApp();
 

@@ -59,7 +59,7 @@ const target = (model: string, priority: number): Target => ({ upstream: "u", mo
 export const ROUTING: RoutingSnapshot = {
   builtAtMs: 0,
   upstreams: {
-    u: { id: "u", baseUrl: "http://u.test", region: "r1", sealedApiKey: "", timeouts: DEFAULT_TIMEOUTS },
+    u: { id: "u", baseUrl: "http://u.test", region: "r1", shared: false, sealedApiKey: "", timeouts: DEFAULT_TIMEOUTS },
   },
   aliases: {
     [aliasKey(null, "chat")]: {

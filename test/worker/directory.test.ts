@@ -58,7 +58,14 @@ const brokenBooks = () =>
 const upstream = (id: string) =>
   putUpstream(
     env.BOOKS,
-    { id, baseUrl: "https://inference.example", region: null, sealedApiKey: "v1.x.y", timeouts: DEFAULT_TIMEOUTS },
+    {
+      id,
+      baseUrl: "https://inference.example",
+      region: null,
+      shared: false,
+      sealedApiKey: "v1.x.y",
+      timeouts: DEFAULT_TIMEOUTS,
+    },
     1,
   );
 const model = (name: string, fromMs: number, cost: number) =>

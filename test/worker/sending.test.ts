@@ -15,7 +15,7 @@ async function send(some: Partial<UpstreamRequest> = {}, timeouts = DEFAULT_TIME
   const outcome = await readSecrets(env);
   if (!outcome.ok) throw new Error(outcome.fault.message);
   const sealedApiKey = await outcome.secrets.seal("u", "credential");
-  const upstream = { id: "u", baseUrl: CLOSED, region: null, sealedApiKey, timeouts };
+  const upstream = { id: "u", baseUrl: CLOSED, region: null, shared: false, sealedApiKey, timeouts };
   const routing: RoutingSnapshot = { ...EMPTY_SNAPSHOT, upstreams: { u: upstream } };
   const request: UpstreamRequest = {
     callId: asId<CallId>("c"),

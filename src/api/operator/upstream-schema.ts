@@ -36,6 +36,9 @@ export const UpstreamBody = z
           "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
       }),
     region: slug.nullable().optional(),
+    shared: z.boolean().optional().meta({
+      description: "For compute: seats many accounts, which then share what the upstream account cannot part",
+    }),
     timeouts: z
       .strictObject({
         connect_ms: milliseconds,
@@ -58,6 +61,7 @@ export const UpstreamAnswer = z
     base_url: z.string(),
     api_key_set: z.literal(true),
     region: z.string().nullable(),
+    shared: z.boolean(),
     timeouts: z.object({
       connect_ms: z.int(),
       first_byte_ms: z.int(),

@@ -18,6 +18,7 @@ const serializeUpstream = (row: UpstreamRow) => ({
   base_url: row.baseUrl,
   api_key_set: true as const,
   region: row.region,
+  shared: row.shared,
   timeouts: {
     connect_ms: row.timeouts.connectMs,
     first_byte_ms: row.timeouts.firstByteMs,
@@ -79,6 +80,7 @@ export function addUpstreams(api: AdminRoutes): void {
       id,
       baseUrl: body.base_url,
       region: body.region ?? null,
+      shared: body.shared ?? false,
       sealedApiKey: sealed,
       timeouts: {
         connectMs: body.timeouts?.connect_ms ?? DEFAULT_TIMEOUTS.connectMs,

@@ -36,6 +36,8 @@ export interface UpstreamRow {
   /** Service root without a trailing slash or `/v1`. */
   readonly baseUrl: string;
   readonly region: string | null;
+  /** Many accounts may have their compute there; else one at most. */
+  readonly shared: boolean;
   /** AES-GCM under `MASTER_KEY`; only the platform opens it. */
   readonly sealedApiKey: string;
   readonly timeouts: UpstreamTimeouts;

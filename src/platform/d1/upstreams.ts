@@ -14,15 +14,17 @@ export interface StoredUpstream {
   answer_ms: number;
   idle_ms: number;
   total_ms: number;
+  shared: number;
 }
 
 export const UPSTREAM_COLUMNS =
-  "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, answer_ms, idle_ms, total_ms";
+  "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, answer_ms, idle_ms, total_ms, shared";
 
 export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   id: stored.id,
   baseUrl: stored.base_url,
   region: stored.region,
+  shared: stored.shared === 1,
   sealedApiKey: stored.sealed_api_key,
   timeouts: {
     connectMs: stored.connect_ms,
@@ -36,10 +38,11 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
 export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: number): Promise<void> {
   await books
     .prepare(
-      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)
        on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
          sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
          first_byte_ms = excluded.first_byte_ms, answer_ms = excluded.answer_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms,
+         shared = excluded.shared,
          changed_ms = excluded.changed_ms`,
     )
     .bind(
@@ -52,6 +55,7 @@ export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: nu
       row.timeouts.answerMs,
       row.timeouts.idleMs,
       row.timeouts.totalMs,
+      row.shared ? 1 : 0,
       nowMs,
     )
     .run();
@@ -82,12 +86,13 @@ export async function missingUpstreams(books: D1Database, ids: readonly string[]
   return results.map((row) => row.id);
 }
 
-/** Where an upstream is still used: an alias, an instance, a current or future model row. */
+/** Where an upstream is still used: an alias, an instance, a current or future model row, an account's compute. */
 const USED_BY = `
   select 'alias ' || alias as user from aliases, json_each(targets)
     where json_extract(json_each.value, '$.upstream') = ?1
   union all select 'instance ' || instance_id from instances, json_each(upstreams) where json_each.value = ?1
-  union all select 'model ' || model from models where upstream = ?1`;
+  union all select 'model ' || model from models where upstream = ?1
+  union all select 'account ' || account from seats where upstream = ?1`;
 
 /** Deletes an upstream unless it is still used; then returns the first few places. */
 export async function deleteUpstream(

@@ -40,7 +40,7 @@ export async function fakeUpstream(): Promise<FakeUpstream> {
   const sealedApiKey = await secrets.secrets.seal(UPSTREAM, CREDENTIAL);
   await putUpstream(
     env.BOOKS,
-    { id: UPSTREAM, baseUrl: HOST, region: null, sealedApiKey, timeouts: DEFAULT_TIMEOUTS },
+    { id: UPSTREAM, baseUrl: HOST, region: null, shared: false, sealedApiKey, timeouts: DEFAULT_TIMEOUTS },
     Date.now(),
   );
   const jobs = new Map<string, Script>();

@@ -1,0 +1,101 @@
+/**
+ * What an account object asks of the broker of its upstream account, and what the broker tells it. The broker is the
+ * only sender of control calls; it keeps the upstream's limits and knows no money of tenants.
+ */
+import type { AccountNumber, CallId } from "../ids.ts";
+import type { CallClass } from "./call-budget.ts";
+import type { ListedKind } from "./listing.ts";
+
+export interface ControlCall {
+  readonly account: AccountNumber;
+  /** The upstream sees it as `x-request-id`. */
+  readonly callId: CallId;
+  readonly cls: Exclude<CallClass, "list">;
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Built from stored parts only, never from a tenant's path. */
+  readonly path: string;
+  /** JSON; null: no body. */
+  readonly body: string | null;
+  /** What the upstream account must still have for this call, nano-USD; null: it costs nothing. */
+  readonly needsNanoUsd: number | null;
+}
+
+/** Why a call was not sent: nothing was executed. */
+type NotSent =
+  /** No call of this class may be sent within 10 s, or the upstream asked us to wait. */
+  | "budget"
+  /** The upstream could not be reached at all. */
+  | "out_of_reach"
+  /** The upstream account has too little money of its own. */
+  | "upstream_balance"
+  /** There is no such upstream any more, or its credential cannot be read. */
+  | "not_usable";
+
+export type ControlAnswer =
+  | { readonly kind: "answered"; readonly status: number; readonly body: string; readonly sentAtMs: number }
+  | { readonly kind: "not_sent"; readonly why: NotSent; readonly retryAfterMs: number }
+  /** Sent, and no answer: it may have been executed. */
+  | { readonly kind: "unknown"; readonly sentAtMs: number };
+
+/** What the broker tells an account after a list. */
+export interface Observation {
+  readonly upstream: string;
+  readonly kind: ListedKind;
+  /** The upstream's documents as JSON: those that are new, changed or in transition. */
+  readonly documents: readonly string[];
+  /** Tags that the account waits for and that the list does not show. */
+  readonly absent: readonly string[];
+  /** When the list was asked for. */
+  readonly askedAtMs: number;
+}
+
+/** The account object, as the broker knows it. */
+export interface Observer {
+  /** Resolves once it is durable; what rejects is told again with the next list. */
+  observed(observation: Observation): Promise<void>;
+}
+
+/** What exists upstream, as last listed. `tag`: the name there. `account`: of our tag; null: not ours. */
+export interface Seen {
+  readonly kind: ListedKind;
+  readonly upstreamId: number;
+  readonly tag: string;
+  readonly account: AccountNumber | null;
+  readonly document: string;
+}
+
+export interface BrokerView {
+  /** The upstream account's own balance; null: not known yet. */
+  readonly balanceNanoUsd: number | null;
+  readonly balanceAtMs: number | null;
+  /** What all that runs there costs an hour, by the upstream's own documents. */
+  readonly burnNanoUsdPerHour: number;
+  /** Calls sent in the last 60 s. */
+  readonly calls: Readonly<Record<CallClass, number>>;
+  readonly pausedUntilMs: number | null;
+  readonly listedAtMs: Readonly<Partial<Record<ListedKind, number>>>;
+  readonly seen: readonly Seen[];
+}
+
+export type Market = "gpus" | "storage" | "prices";
+export const MARKET_PATHS: Record<Market, string> = {
+  gpus: "/gpu-instances/availability",
+  storage: "/storage/availability",
+  prices: "/platform/gpu-prices",
+};
+
+export interface BrokerPort {
+  /** Sends one control call, when the budget has room for it. */
+  send(upstream: string, call: ControlCall): Promise<ControlAnswer>;
+  /** Replaces all that this account has watched here; an empty list ends it. */
+  watch(
+    upstream: string,
+    account: AccountNumber,
+    watches: readonly { readonly kind: ListedKind; readonly inTransition: readonly string[] }[],
+  ): Promise<void>;
+  /** Availability and prices, at most 5 s old. */
+  market(upstream: string, market: Market): Promise<ControlAnswer>;
+  /** Lists all kinds now, watched or not, and tells the accounts. */
+  reconcile(upstream: string): Promise<BrokerView>;
+  view(upstream: string): Promise<BrokerView>;
+}

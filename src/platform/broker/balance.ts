@@ -1,0 +1,80 @@
+/** The upstream account's own balance, and what runs there costs an hour: the operator's money, not a tenant's. */
+import type { BrokerView, ControlAnswer } from "../../core/compute/control.ts";
+import { asObject, parseObject } from "../../core/formats/json-fields.ts";
+import { parseUsd } from "../../core/pricing/money.ts";
+import { log } from "../log.ts";
+import type { BrokerTables } from "./tables.ts";
+
+/** The balance is read again when it is older, ms. */
+const KEPT_MS = 60_000;
+/** A launch leaves the upstream account at least this much of its burn, hours. */
+const RESERVE_HOURS = 2;
+/** The operator is told of a low balance this often, ms. */
+const TOLD_EVERY_MS = 300_000;
+/** Statuses in which an instance or a cluster costs nothing any more, or nothing yet. */
+const COSTS = new Set(["pending", "running", "terminating_requested", "terminating_low_balance", "degraded"]);
+
+export class Balance {
+  readonly #tables: BrokerTables;
+  readonly #now: () => number;
+
+  constructor(tables: BrokerTables, now: () => number) {
+    this.#tables = tables;
+    this.#now = now;
+  }
+
+  /** Reads the balance again where it is not known or old. */
+  async refresh(read: () => Promise<ControlAnswer>): Promise<void> {
+    const atMs = this.#tables.time("balance_at");
+    if (atMs !== null && Math.abs(this.#now() - atMs) < KEPT_MS) return;
+    const answer = await read();
+    if (answer.kind !== "answered" || answer.status !== 200) return;
+    const { balance } = parseObject(answer.body) ?? {};
+    if (typeof balance !== "number" || !Number.isFinite(balance)) return;
+    const parsed = parseUsd(balance.toFixed(9));
+    if (!parsed.ok) return;
+    this.#tables.setFact("balance", String(parsed.nanoUsd));
+    this.#tables.setFact("balance_at", String(answer.sentAtMs));
+  }
+
+  /** Whether the upstream account can pay this and two hours of what runs. True while its balance is not known. */
+  covers(upstream: string, nanoUsd: number): boolean {
+    const { balanceNanoUsd, burnNanoUsdPerHour } = this.view();
+    if (balanceNanoUsd === null || balanceNanoUsd >= nanoUsd + RESERVE_HOURS * burnNanoUsdPerHour) return true;
+    const nowMs = this.#now();
+    if (nowMs - (this.#tables.time("low_balance_told") ?? 0) >= TOLD_EVERY_MS) {
+      this.#tables.setFact("low_balance_told", String(nowMs));
+      log({
+        event: "upstream_balance_low",
+        upstream,
+        balance_nano_usd: balanceNanoUsd,
+        burn_nano_usd_per_hour: burnNanoUsdPerHour,
+        needed_nano_usd: nanoUsd,
+      });
+    }
+    return false;
+  }
+
+  /** A launch was sent: until the balance is read again, what it holds there is gone. */
+  spent(nanoUsd: number): void {
+    const { balanceNanoUsd } = this.view();
+    if (balanceNanoUsd !== null) this.#tables.setFact("balance", String(balanceNanoUsd - nanoUsd));
+  }
+
+  view(): Pick<BrokerView, "balanceNanoUsd" | "balanceAtMs" | "burnNanoUsdPerHour"> {
+    const balance = this.#tables.fact("balance");
+    const documents = this.#tables.seen().filter(({ kind }) => kind === "instance" || kind === "cluster");
+    return {
+      balanceNanoUsd: balance === undefined ? null : Number(balance),
+      balanceAtMs: this.#tables.time("balance_at"),
+      burnNanoUsdPerHour: documents.reduce((sum, { document }) => sum + hourly(document), 0),
+    };
+  }
+}
+
+function hourly(document: string): number {
+  const { status, hourly_rate_usd } = asObject(JSON.parse(document)) ?? {};
+  if (typeof status !== "string" || !COSTS.has(status) || typeof hourly_rate_usd !== "number") return 0;
+  const parsed = parseUsd(hourly_rate_usd.toFixed(9));
+  return parsed.ok && parsed.nanoUsd > 0 ? parsed.nanoUsd : 0;
+}

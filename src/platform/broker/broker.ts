@@ -1,0 +1,163 @@
+/**
+ * The broker: one Durable Object per upstream account for compute, the only sender of control calls there.
+ *
+ * It keeps the upstream's limits (sender.ts), lists what exists and tells the accounts (lists.ts), and reads the
+ * upstream account's own balance, so that nothing is launched that the operator cannot pay. It holds no money of
+ * tenants and decides nothing about resources: that is each account object's.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { toHex } from "../../core/account/api-key.ts";
+import { type CallClass, callsOfSpan } from "../../core/compute/call-budget.ts";
+import {
+  type BrokerPort,
+  type BrokerView,
+  type ControlAnswer,
+  type ControlCall,
+  MARKET_PATHS,
+  type Market,
+  type Observer,
+} from "../../core/compute/control.ts";
+import { LISTED_KINDS, type ListedKind } from "../../core/compute/listing.ts";
+import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
+import type { Secrets } from "../../gateway/ports.ts";
+import { Alarm } from "../account/alarm.ts";
+import { accountObject } from "../account/stub.ts";
+import { log } from "../log.ts";
+import { readSecrets } from "../secrets.ts";
+import { Balance } from "./balance.ts";
+import { migrate } from "./broker-schema.ts";
+import { callControl } from "./control-client.ts";
+import { type ListingPorts, listedAt, nextListMs, runDueLists, runList } from "./lists.ts";
+import { Sender } from "./sender.ts";
+import { BrokerTables } from "./tables.ts";
+
+const MARKET_KEPT_MS = 5_000;
+
+/** The mark of this deployment in its tags: the first 6 hex digits of an HMAC, so that it tells nothing. */
+const deploymentMark = async (secrets: Secrets): Promise<string> => toHex(await secrets.hmac("compute")).slice(0, 6);
+
+export class Broker extends DurableObject<Env> implements BrokerPort {
+  readonly #tables: BrokerTables;
+  readonly #sender: Sender;
+  readonly #balance: Balance;
+  readonly #alarm = new Alarm(this.ctx.storage);
+  readonly #markets = new Map<Market, { readonly answer: Promise<ControlAnswer>; readonly atMs: number }>();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    ctx.storage.transactionSync(() => migrate(ctx.storage));
+    this.#tables = new BrokerTables(ctx.storage.sql);
+    this.#sender = new Sender(this.#tables, () => Date.now());
+    this.#balance = new Balance(this.#tables, () => Date.now());
+  }
+
+  async send(upstream: string, call: ControlCall): Promise<ControlAnswer> {
+    this.#serve(upstream);
+    const { needsNanoUsd } = call;
+    if (needsNanoUsd !== null) {
+      await this.#balance.refresh(() => this.#read(upstream, "/billing/balance"));
+      if (!this.#balance.covers(upstream, needsNanoUsd)) {
+        return { kind: "not_sent", why: "upstream_balance", retryAfterMs: 60_000 };
+      }
+    }
+    const answer = await this.#sendInTurn(upstream, call.account, call.cls, call);
+    const executed = answer.kind === "unknown" || (answer.kind === "answered" && answer.status < 300);
+    if (needsNanoUsd !== null && executed) this.#balance.spent(needsNanoUsd);
+    return answer;
+  }
+
+  async watch(
+    upstream: string,
+    account: AccountNumber,
+    watches: readonly { readonly kind: ListedKind; readonly inTransition: readonly string[] }[],
+  ): Promise<void> {
+    this.#serve(upstream);
+    this.ctx.storage.transactionSync(() => this.#tables.watch(account, watches));
+    this.#alarm.arm(nextListMs(this.#tables), Date.now());
+  }
+
+  async market(upstream: string, market: Market): Promise<ControlAnswer> {
+    this.#serve(upstream);
+    const known = this.#markets.get(market);
+    if (known && Math.abs(Date.now() - known.atMs) < MARKET_KEPT_MS) return known.answer;
+    const answer = this.#read(upstream, MARKET_PATHS[market]);
+    this.#markets.set(market, { answer, atMs: Date.now() });
+    return answer;
+  }
+
+  async reconcile(upstream: string): Promise<BrokerView> {
+    this.#serve(upstream);
+    const ports = await this.#listing(upstream);
+    for (const kind of LISTED_KINDS) if (ports) await runList(kind, this.#tables, ports);
+    await this.#balance.refresh(() => this.#read(upstream, "/billing/balance"));
+    return this.view(upstream);
+  }
+
+  async view(upstream: string): Promise<BrokerView> {
+    this.#serve(upstream);
+    const pausedUntilMs = this.#tables.time("paused_until");
+    const listed = LISTED_KINDS.flatMap((kind) => {
+      const atMs = listedAt(this.#tables, kind);
+      return atMs === null ? [] : [[kind, atMs] as const];
+    });
+    return {
+      ...this.#balance.view(),
+      calls: callsOfSpan(this.#tables.sent, Date.now()),
+      pausedUntilMs: pausedUntilMs !== null && pausedUntilMs > Date.now() ? pausedUntilMs : null,
+      listedAtMs: Object.fromEntries(listed),
+      seen: this.#tables.seen(),
+    };
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarm.guard(Date.now());
+    const upstream = this.#tables.fact("upstream");
+    try {
+      const ports = upstream === undefined ? undefined : await this.#listing(upstream);
+      if (upstream !== undefined && ports) {
+        await runDueLists(this.#tables, ports);
+        await this.#balance.refresh(() => this.#read(upstream, "/billing/balance"));
+      }
+    } catch (error) {
+      log({ event: "broker_alarm_failed", upstream: upstream ?? null, error: String(error) });
+    }
+    this.#alarm.finish(nextListMs(this.#tables), Date.now());
+  }
+
+  /** An alarm does not know the object's name. */
+  #serve(upstream: string): void {
+    if (this.#tables.fact("upstream") !== upstream) this.#tables.setFact("upstream", upstream);
+  }
+
+  /** Undefined while the Worker's secrets cannot be used. */
+  async #listing(upstream: string): Promise<ListingPorts | undefined> {
+    const secrets = await readSecrets(this.env);
+    if (!secrets.ok) return undefined;
+    return {
+      upstream,
+      deployment: await deploymentMark(secrets.secrets),
+      list: (path) => this.#read(upstream, path),
+      account: (number) => accountObject(this.env, number) as unknown as Observer,
+      now: () => Date.now(),
+    };
+  }
+
+  /** The broker's own reading, at the cost of its budget for lists. */
+  #read(upstream: string, path: string): Promise<ControlAnswer> {
+    const callId = asId<CallId>(crypto.randomUUID());
+    return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null });
+  }
+
+  async #sendInTurn(
+    upstream: string,
+    account: number,
+    cls: CallClass,
+    request: Pick<ControlCall, "callId" | "method" | "path" | "body">,
+  ): Promise<ControlAnswer> {
+    const turn = await this.#sender.turn(account, cls);
+    if (!turn.ok) return { kind: "not_sent", why: "budget", retryAfterMs: turn.retryAfterMs };
+    const { answer, pauseMs } = await callControl(this.env, this.ctx, upstream, request, turn.sentAtMs);
+    if (pauseMs !== null) this.#sender.pause(Date.now() + pauseMs);
+    return answer;
+  }
+}

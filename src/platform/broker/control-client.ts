@@ -1,0 +1,130 @@
+/**
+ * One control call to the upstream account: its credential, 20 s, a bounded answer. Says of each call whether it was
+ * executed, certainly not, or perhaps.
+ */
+import type { ControlAnswer, ControlCall } from "../../core/compute/control.ts";
+import { parseObject } from "../../core/formats/json-fields.ts";
+import type { CallId } from "../../core/ids.ts";
+import { findUpstream } from "../d1/upstreams.ts";
+import { openPorts } from "../ports.ts";
+import { readSecrets } from "../secrets.ts";
+
+/** An upstream that says nothing for so long has lost the call, ms. */
+const SILENCE_MS = 20_000;
+/** More than a list of all that an upstream account may have. */
+const MOST_ANSWER_BYTES = 8 * 1024 * 1024;
+/** How soon a call that could not be sent is worth another try, ms. */
+const OUT_OF_REACH_MS = 5_000;
+
+export interface Sent {
+  readonly answer: ControlAnswer;
+  /** The upstream's 429 or 503 asks for this pause, ms. */
+  readonly pauseMs: number | null;
+}
+
+type Request = Pick<ControlCall, "method" | "path" | "body"> & { readonly callId: CallId };
+
+/** Sends it now. Never rejects. */
+export async function callControl(
+  env: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
+  upstream: string,
+  request: Request,
+  sentAtMs: number,
+): Promise<Sent> {
+  const patience = new AbortController();
+  const timer = setTimeout(() => patience.abort(), SILENCE_MS);
+  try {
+    return await exchange(env, context, upstream, request, sentAtMs, patience.signal);
+  } catch {
+    return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
+  } finally {
+    // A pending timer would keep the object in memory.
+    clearTimeout(timer);
+  }
+}
+
+const notSent = (why: "not_usable" | "out_of_reach"): Sent => ({
+  answer: { kind: "not_sent", why, retryAfterMs: OUT_OF_REACH_MS },
+  pauseMs: null,
+});
+
+async function exchange(
+  env: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
+  upstream: string,
+  { callId, method, path, body }: Request,
+  sentAtMs: number,
+  signal: AbortSignal,
+): Promise<Sent> {
+  const secrets = await readSecrets(env);
+  if (!secrets.ok) return notSent("not_usable");
+  const { directory, upstreams } = openPorts(env, context, secrets.secrets);
+  const snapshot = await directory.routing();
+  // One that was made just now may not be in the snapshot yet.
+  const row = snapshot.upstreams[upstream] ?? (await findUpstream(env.BOOKS, upstream));
+  const routing = { ...snapshot, upstreams: row ? { [upstream]: row } : {} };
+  if (!row || !(await opens(secrets.secrets.unseal(upstream, row.sealedApiKey)))) return notSent("not_usable");
+  const target = { upstream, model: "", priority: 0, weight: 1 };
+  const answer = await upstreams.send(
+    target,
+    {
+      callId,
+      method,
+      path,
+      contentType: body === null ? null : "application/json",
+      accept: "application/json",
+      body: body === null ? null : [new TextEncoder().encode(body)],
+      // A refused connection is told from a lost one: what was not sent may be refused and its hold released.
+      careful: body !== null,
+      patience: "whole",
+      signal,
+    },
+    routing,
+  );
+  if (answer.kind === "refused") return notSent("out_of_reach");
+  if (answer.kind !== "answer") return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
+  const { response } = answer;
+  const text = await boundedText(response);
+  // An answer that cannot be read says as much as none.
+  if (text === undefined) return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
+  const shown = response.status < 400 ? text : upstreams.scrub(errorText(text), target, routing);
+  return {
+    answer: { kind: "answered", status: response.status, body: shown, sentAtMs },
+    pauseMs: response.status === 429 ? pauseOf(response.headers) : null,
+  };
+}
+
+const opens = (unsealed: Promise<string>): Promise<boolean> =>
+  unsealed.then(
+    () => true,
+    () => false,
+  );
+
+/** The contract's `error`, or nothing: what else an upstream writes is not for tenants. */
+function errorText(text: string): string {
+  const { error } = parseObject(text) ?? {};
+  return typeof error === "string" ? error : "";
+}
+
+/** Undefined where it is longer than any answer, or breaks off. */
+async function boundedText(response: Response): Promise<string | undefined> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.byteLength;
+    if (bytes > MOST_ANSWER_BYTES) return undefined;
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+const LONGEST_PAUSE_MS = 60_000;
+
+/** `retry-after` in seconds or as a date; lacking one, 5 s. At most a minute: an upstream cannot silence our stops. */
+function pauseOf(headers: Headers): number {
+  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
+  const pauseMs = Number.isFinite(seconds) ? seconds * 1_000 : 5_000;
+  return Math.min(Math.max(pauseMs, 1_000), LONGEST_PAUSE_MS);
+}

@@ -1,0 +1,120 @@
+/** The broker's rows: calls sent, what accounts watch, what was seen, and single values. */
+import { BUDGET_SPAN_MS, type CallClass, type SentCall } from "../../core/compute/call-budget.ts";
+import type { Seen } from "../../core/compute/control.ts";
+import type { Listed, ListedKind, Watch } from "../../core/compute/listing.ts";
+import type { AccountNumber } from "../../core/ids.ts";
+import type { Sql } from "./broker-schema.ts";
+
+export class BrokerTables {
+  readonly #sql: Sql;
+  /** Mirror of the rows of the last minute, in order of time. */
+  #sent: SentCall[];
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    this.#sent = sql
+      .exec<{ at_ms: number; cls: CallClass }>("SELECT at_ms, cls FROM sent ORDER BY seq")
+      .toArray()
+      .map(({ at_ms, cls }) => ({ atMs: at_ms, cls }));
+  }
+
+  get sent(): readonly SentCall[] {
+    return this.#sent;
+  }
+
+  recordCall(cls: CallClass, nowMs: number): void {
+    // After a step back of the clock, what seems to lie in the future was sent now at the latest.
+    const kept = this.#sent.filter(({ atMs }) => Math.min(atMs, nowMs) > nowMs - BUDGET_SPAN_MS);
+    if (kept.length < this.#sent.length) {
+      this.#sql.exec("DELETE FROM sent WHERE at_ms <= ?", nowMs - BUDGET_SPAN_MS);
+    }
+    this.#sql.exec("INSERT INTO sent (at_ms, cls) VALUES (?, ?)", nowMs, cls);
+    this.#sent = [...kept, { atMs: nowMs, cls }];
+  }
+
+  watch(account: AccountNumber, watches: readonly Omit<Watch, "account">[]): void {
+    this.#sql.exec("DELETE FROM watches WHERE account = ?", account);
+    for (const { kind, inTransition } of watches) {
+      this.#sql.exec("INSERT INTO watches VALUES (?, ?, ?)", account, kind, JSON.stringify(inTransition));
+    }
+  }
+
+  watches(kind?: ListedKind): Watch[] {
+    type Stored = { account: number; kind: ListedKind; in_transition: string };
+    return this.#sql
+      .exec<Stored>("SELECT account, kind, in_transition FROM watches WHERE ?1 IS NULL OR kind = ?1", kind ?? null)
+      .toArray()
+      .map((row) => ({
+        account: row.account,
+        kind: row.kind,
+        inTransition: JSON.parse(row.in_transition) as string[],
+      }));
+  }
+
+  /** Replaces what is seen of a kind; unchanged rows are not written. */
+  see(kind: ListedKind, listed: readonly Listed[]): void {
+    const ids = JSON.stringify(listed.map(({ upstreamId }) => upstreamId));
+    this.#sql.exec(
+      "DELETE FROM seen WHERE kind = ?1 AND upstream_id NOT IN (SELECT value FROM json_each(?2))",
+      kind,
+      ids,
+    );
+    for (const { upstreamId, tag, account, document } of listed) {
+      this.#sql.exec(
+        `INSERT INTO seen (kind, upstream_id, tag, account, document) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT DO UPDATE SET tag = ?3, account = ?4, document = ?5 WHERE document <> ?5`,
+        kind,
+        upstreamId,
+        tag,
+        account,
+        document,
+      );
+    }
+  }
+
+  /** What each account was told last, by upstream id. */
+  told(kind: ListedKind): Map<number, string> {
+    const rows = this.#sql
+      .exec<{ id: number; told: string }>(
+        "SELECT upstream_id AS id, told FROM seen WHERE kind = ? AND told IS NOT NULL",
+        kind,
+      )
+      .toArray();
+    return new Map(rows.map(({ id, told }) => [id, told]));
+  }
+
+  recordTold(kind: ListedKind, account: number, documents: readonly string[]): void {
+    this.#sql.exec(
+      `UPDATE seen SET told = document WHERE kind = ?1 AND account = ?2
+         AND document IN (SELECT value FROM json_each(?3)) AND told IS NOT document`,
+      kind,
+      account,
+      JSON.stringify(documents),
+    );
+  }
+
+  seen(): Seen[] {
+    type Stored = { kind: ListedKind; upstream_id: number; tag: string; account: number | null; document: string };
+    return this.#sql
+      .exec<Stored>("SELECT kind, upstream_id, tag, account, document FROM seen ORDER BY kind, upstream_id")
+      .toArray()
+      .map(({ upstream_id, account, ...row }) => ({
+        ...row,
+        upstreamId: upstream_id,
+        account: account as AccountNumber | null,
+      }));
+  }
+
+  fact(name: string): string | undefined {
+    return this.#sql.exec<{ value: string }>("SELECT value FROM facts WHERE name = ?", name).toArray()[0]?.value;
+  }
+
+  setFact(name: string, value: string): void {
+    this.#sql.exec("INSERT INTO facts VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2", name, value);
+  }
+
+  time(name: string): number | null {
+    const value = this.fact(name);
+    return value === undefined ? null : Number(value);
+  }
+}
