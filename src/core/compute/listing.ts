@@ -10,7 +10,7 @@
 export const LISTED_KINDS = ["instance", "cluster", "drive", "filesystem", "image", "ssh_key"] as const;
 export type ListedKind = (typeof LISTED_KINDS)[number];
 
-const LIST_PATHS: Record<ListedKind, string> = {
+export const LIST_PATHS: Record<ListedKind, string> = {
   instance: "/gpu-instances",
   cluster: "/gpu-clusters",
   drive: "/cloud-drives",
