@@ -27,11 +27,16 @@ const ImagePart = z.looseObject({
   }),
 });
 
-const Message = z.looseObject({
-  role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
-  content: z.union([z.string(), z.array(z.discriminatedUnion("type", [TextPart, ImagePart])).min(1)]).nullish(),
-  tool_calls: z.array(z.unknown()).optional(),
-});
+const Message = z
+  .looseObject({
+    role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
+    content: z.union([z.string(), z.array(z.discriminatedUnion("type", [TextPart, ImagePart]))]).nullish(),
+    tool_calls: z.array(z.unknown()).optional(),
+  })
+  .refine(({ role, content }) => role === "assistant" || !Array.isArray(content) || content.length > 0, {
+    path: ["content"],
+    message: "must not be empty",
+  });
 export type Message = z.output<typeof Message>;
 
 const Tool = z.looseObject({

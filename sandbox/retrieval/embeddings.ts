@@ -9,10 +9,20 @@ import { embeddedTokens } from "./tokens.ts";
 
 const DIMENSIONS = 768;
 const LARGEST_BATCH = 2_048;
+/** The context: a longer array of tokens is refused. */
+const LONGEST_TOKENS = 8_192;
+
+/** A text as the numbers of its tokens. */
+const Tokens = z.array(z.int().min(0)).min(1).max(LONGEST_TOKENS);
 
 const EmbeddingRequest = z.looseObject({
   model: z.string().min(1),
-  input: z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(LARGEST_BATCH)]),
+  input: z.union([
+    z.string().min(1),
+    z.array(z.string().min(1)).min(1).max(LARGEST_BATCH),
+    Tokens,
+    z.array(Tokens).min(1).max(LARGEST_BATCH),
+  ]),
   encoding_format: z.enum(["float", "base64"]).nullish(),
 });
 
@@ -24,8 +34,8 @@ export const embeddings: Endpoint = {
     const read = readJson(received, EmbeddingRequest);
     if (!read.ok) return read;
     const { model, input, encoding_format } = read.value;
-    const texts = typeof input === "string" ? [input] : input;
-    const tokens = embeddedTokens(texts, model);
+    const inputs = inputsOf(input);
+    const tokens = embeddedTokens(inputs, model);
     return done({
       model,
       kinds: ["embedding"],
@@ -34,10 +44,10 @@ export const embeddings: Endpoint = {
         kind: "json",
         body: {
           object: "list",
-          data: texts.map((text, index) => ({
+          data: inputs.map((one, index) => ({
             object: "embedding",
             index,
-            embedding: encode(embed(text), encoding_format ?? "float"),
+            embedding: encode(embed(typeof one === "string" ? one : one.join(" ")), encoding_format ?? "float"),
           })),
           model,
           usage: { prompt_tokens: tokens, total_tokens: tokens },
@@ -47,6 +57,12 @@ export const embeddings: Endpoint = {
     });
   },
 };
+
+/** Each is one text, or the tokens of one. */
+function inputsOf(input: z.output<typeof EmbeddingRequest>["input"]): readonly (string | readonly number[])[] {
+  if (typeof input === "string") return [input];
+  return typeof input[0] === "number" ? [input as number[]] : (input as string[] | number[][]);
+}
 
 /** A vector of length one. */
 function embed(text: string): Float32Array {

@@ -4,8 +4,12 @@ import { countTokens, tokenizerOf } from "../chat/tokens.ts";
 /** Tokens that join a query and a document. */
 const PAIR_TOKENS = 3;
 
-export const embeddedTokens = (texts: readonly string[], model: string): number =>
-  texts.reduce((sum, text) => sum + countTokens(text, tokenizerOf(model)), 0);
+/** Each input is a text, or the tokens of one. */
+export const embeddedTokens = (inputs: readonly (string | readonly number[])[], model: string): number =>
+  inputs.reduce(
+    (sum, input) => sum + (typeof input === "string" ? countTokens(input, tokenizerOf(model)) : input.length),
+    0,
+  );
 
 /** The query is read with each document. */
 export function rankedTokens(query: string, documents: readonly string[], model: string): number {

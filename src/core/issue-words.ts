@@ -103,8 +103,14 @@ function deepest(issue: z.core.$ZodIssue): Path {
   return issue.errors.reduce<Path>((longest, [first]) => {
     if (!first) return longest;
     const path = [...first.path, ...deepest(first)];
-    return path.length > longest.length ? path : longest;
+    return path.length > longest.length || isFurther(path, longest) ? path : longest;
   }, []);
+}
+
+/** Of two items of a list, the later one: more of the list was right. */
+function isFurther(path: Path, other: Path): boolean {
+  const at = path.findIndex((step, index) => step !== other[index]);
+  return path.length === other.length && Number(path[at]) > Number(other[at]);
 }
 
 const MOST_NAMED = 12;

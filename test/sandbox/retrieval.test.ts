@@ -22,7 +22,7 @@ test("base64 holds the same floats", async () => {
   expect([...new Float32Array(bytes.buffer)]).toEqual(floats[0].embedding);
 });
 
-test.each([[""], [[]], [[1, 2]], [undefined]])("input %o is 400", async (input) => {
+test.each([[""], [[]], [[1.5]], [undefined]])("input %o is 400", async (input) => {
   await json(embed(input), 400);
 });
 
@@ -103,4 +103,13 @@ test("faults apply to every endpoint", async () => {
   await fault({ match: { model: "embed-small" }, fault: "no_usage", times: 1 });
   await json(run("/inference-instances/4001/proxy/run", "a", "text/plain"), 503);
   expect(await json(embed("a"))).not.toHaveProperty("usage");
+});
+
+test("arrays of tokens are embedded, and counted one by one", async () => {
+  const body = await json(embed([[1, 2, 3], [4]]));
+  expect(body.data.map(({ embedding }: { embedding: number[] }) => embedding.length)).toEqual([768, 768]);
+  expect(body.usage).toEqual({ prompt_tokens: 4, total_tokens: 4 });
+  expect((await json(embed([7, 8]))).usage).toEqual({ prompt_tokens: 2, total_tokens: 2 });
+  await json(embed(Array(8_193).fill(1)), 400);
+  await json(embed([[1], []]), 400);
 });

@@ -107,6 +107,8 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
       const set = forced(checked.data);
       const rest: Record<string, unknown> = { ...value, ...set };
       for (const field of taken) delete rest[field];
+      for (const [field, neutral] of Object.entries(fields.neutral ?? {}))
+        if (rest[field] === neutral) delete rest[field];
       return { ok: true, body: checked.data, payload: jsonPayload(rest, set, dataUrlBytes(checked.data)) };
     },
   };
@@ -138,8 +140,9 @@ export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldR
       for (const part of raw.parts) {
         const added = addField(fields, part, inspectorOf(taken));
         if (!added.ok) return added;
-        if (!taken.includes(part.name)) kept.push(added.part);
-        else if (part.fileName !== undefined) {
+        if (!taken.includes(part.name)) {
+          if (!isNeutral(part, rules)) kept.push(added.part);
+        } else if (part.fileName !== undefined) {
           return refuse(`The field \`${part.name}\` is text; send it without a file name.`, part.name);
         }
       }
@@ -149,6 +152,9 @@ export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldR
     },
   };
 }
+
+const isNeutral = (part: FormPart, { neutral = {} }: FieldRules): boolean =>
+  part.fileName === undefined && Object.hasOwn(neutral, part.name) && textOf(part) === neutral[part.name];
 
 type AddedField = Outcome<{ part: PlainPart }>;
 

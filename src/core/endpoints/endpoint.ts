@@ -22,6 +22,8 @@ import { answerRules } from "./answer-names.ts";
 import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
 import type { Call, ParseResult, RawCall, Recording } from "./call.ts";
 import type { ErrorShape } from "./error-shape.ts";
+import { checkQuery } from "./inspection/query.ts";
+import type { RefusedField } from "./inspection/refused.ts";
 
 /**
  * How the pipeline serves a row; each flow has its file in `gateway/flows/`.
@@ -140,6 +142,8 @@ export interface EndpointEntry<Body> {
   /** Names of the top-level members of a JSON answer that pass (all: it is rewritten, or not JSON). */
   readonly answer?: ReadonlySet<string>;
   /** Where the call names ids of the service: `path.id` or a body field. */
+  /** Parameters in the query that are refused (none). */
+  readonly refusedQuery?: ReadonlyMap<string, RefusedField>;
   readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];
 }
 
@@ -175,7 +179,11 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
   };
 }
 
+const NO_FIELDS: ReadonlyMap<string, RefusedField> = new Map();
+
 function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult {
+  const query = checkQuery(raw.askedPath, entry.refusedQuery ?? NO_FIELDS);
+  if (!query.ok) return query;
   const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
   let parts = NO_PARTS;
   const parsed = entry.body.parse(raw.body, {

@@ -47,7 +47,7 @@ export function boundTokens(demand: TokenDemand, { sentBytes, parts }: MeasuredB
 export interface ReadingDemand {
   /** Sequences that the model reads; each has its own overhead and context. */
   readonly sequences: number;
-  /** Tokens in addition to the body's bytes, e.g. a query that is read with each document. */
+  /** Tokens in addition to the body's bytes, e.g. a query that is read with each document; negative for fewer. */
   readonly extraTokens: number;
 }
 
@@ -104,7 +104,7 @@ export class OwnCount {
   #frames = 0;
   #bytes = 0;
 
-  /** `extraTokens`: tokens that the model reads in addition to the body's bytes. */
+  /** `extraTokens`: tokens that the model reads in addition to the body's bytes; negative if they are fewer. */
   constructor(bound: Bound, sent: Sent<MeasuredBody>, extraTokens = 0) {
     const { row, measured, earlierTokens, outputCap } = sent;
     const { images, unbounded } = measured.parts;

@@ -46,7 +46,10 @@ describe("a list of a body", () => {
     ],
     ["responses.create", { model: "m", input: many(1) }, "input", /./],
     ["responses.create", { model: "m", input: many({ type: "item_reference" }) }, "input", /./],
-    ["embeddings", { model: "m", input: many(1) }, "input", /./],
+    ["embeddings", { model: "m", input: many(1.5) }, "input", /./],
+    ["embeddings", { model: "m", input: many([]) }, "input", /./],
+    ["embeddings", { model: "m", input: [...many(1, 200_000), "x"] }, "input", /`input\[200000\]` was a string/],
+    ["embeddings", { model: "m", input: [...many([1], 120_000), 1] }, "input", /`input\[120000\]` was 1/],
     [
       "rerank",
       { model: "m", query: "q", documents: many(1) },

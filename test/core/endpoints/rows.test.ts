@@ -53,7 +53,15 @@ describe("documented fields, at their limits and one beyond", () => {
     [embeddings, { ...EMBED, input: "x", encoding_format: "base64" }, "accepted"],
     [embeddings, { ...EMBED, input: [] }, "input"],
     [embeddings, { ...EMBED, input: "" }, "input"],
-    [embeddings, { ...EMBED, input: [1, 2] }, "input"],
+    [embeddings, { ...EMBED, input: [1, 2] }, "accepted"],
+    [embeddings, { ...EMBED, input: [[1, 2], [3]] }, "accepted"],
+    [embeddings, { ...EMBED, input: [1, 2.5] }, "input"],
+    [embeddings, { ...EMBED, input: [1, -1] }, "input"],
+    [embeddings, { ...EMBED, input: [1, "x"] }, "input"],
+    [embeddings, { ...EMBED, input: ["x", 1] }, "input"],
+    [embeddings, { ...EMBED, input: [[1], []] }, "input[1]"],
+    [embeddings, { ...EMBED, input: [[1], 2] }, "input"],
+    [embeddings, { ...EMBED, input: [[[1]]] }, "input[0][0]"],
     [embeddings, { ...EMBED, encoding_format: "hex" }, "encoding_format"],
     [rerank, { ...RERANK, documents: Array(1000).fill("x"), top_n: 1, return_documents: true }, "accepted"],
     [rerank, { ...RERANK, documents: Array(1001).fill("x") }, "documents"],
@@ -118,6 +126,24 @@ describe("bounds", () => {
     expect(bound(embeddings, EMBED, { contextTokens: 100 })).toEqual({ fixed: { input_tokens: 200 } });
   });
 
+  it("of embeddings of tokens: their number in place of their bytes, each array at most the context", () => {
+    const tokens = (counts: readonly number[]) => ({
+      model: "m",
+      input: counts.map((count) => Array<number>(count).fill(1234)),
+    });
+    // 1000 bytes as measured, of which `[[1234,1234],[1234]]` are 20.
+    const single = { model: "m", input: [1234, 1234, 1234] };
+    expect(bound(embeddings, tokens([2, 1]))).toEqual({ fixed: { input_tokens: 980 + 3 + 2 * 32 } });
+    expect(bound(embeddings, single)).toEqual({ fixed: { input_tokens: 984 + 3 + 32 } });
+    const row = { contextTokens: 100, promptOverheadTokens: 0 };
+    const long = callOf(embeddings, tokens([150, 10]));
+    const sentBytes = long.payload.countedBytes;
+    const rest = sentBytes - JSON.stringify(tokens([150, 10]).input).length;
+    expect(long.bound({ ...ROW, ...row }, { sentBytes, recordingMs: null })).toEqual({
+      fixed: { input_tokens: Math.min(200, rest + 110) },
+    });
+  });
+
   it("of rerank: the query is read once with each document", () => {
     expect(bound(rerank, RERANK)).toEqual({ fixed: { input_tokens: 1000 + 2 * 32 + 2 * (4 + 8) } });
   });
@@ -163,6 +189,21 @@ describe("readings", () => {
 
   it.each<[string, Endpoint, object, object, object]>([
     ["embeddings", embeddings, EMBED, { data: [] }, { input_tokens: 6, output_tokens: 0 }],
+    ["tokens", embeddings, { ...EMBED, input: [71, 9, 100_000] }, { data: [] }, { input_tokens: 3, output_tokens: 0 }],
+    [
+      "lists of tokens",
+      embeddings,
+      { ...EMBED, input: [[7], [8, 9]] },
+      { data: [] },
+      { input_tokens: 3, output_tokens: 0 },
+    ],
+    [
+      "tokens and a prompt",
+      embeddings,
+      { ...EMBED, input: [1], instruction: "x".repeat(20) },
+      { data: [] },
+      { input_tokens: 11, output_tokens: 0 },
+    ],
     [
       "embeddings, absurd",
       embeddings,

@@ -45,9 +45,7 @@ const KNOWN_ROLES: ReadonlySet<unknown> = new Set(ROLES);
 const Message = z
   .looseObject({
     role: z.enum(ROLES),
-    content: z
-      .union([z.string(), z.array(z.unknown()).min(1)], "must be a string or an array of content parts")
-      .nullish(),
+    content: z.union([z.string(), z.array(z.unknown())], "must be a string or an array of content parts").nullish(),
   })
   .superRefine((message, context) => {
     checkContent(message.role, message.content, (at, text) =>
@@ -77,6 +75,7 @@ function checkContent(
     return;
   }
   if (typeof content === "string") return;
+  if (content.length === 0 && role !== "assistant") complain([], "must have at least one content part");
   for (const [index, part] of content.entries()) {
     if (isPlainPart(part)) continue;
     const type = typeof part === "object" && part !== null ? (part as { type?: unknown }).type : undefined;

@@ -1,6 +1,7 @@
 /** Image generation and editing (contract: POST /v1/images/generations, POST /v1/images/edits). */
 import * as z from "zod";
 import { imagesMade } from "../../meters/flat.ts";
+import { refused } from "../../outcome.ts";
 import { IMAGE_ANSWER } from "../answer-names.ts";
 import { form, isFormFile, json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -10,11 +11,14 @@ import { MORE_IMAGES } from "../inspection/refused.ts";
 
 const SIZES = ["512x512", "768x768", "1024x1024", "1024x768", "768x1024"] as const;
 
+/** OpenAI's word for the default size. */
+const AUTO = "auto";
+
 const ImageGenerationRequest = z.looseObject({
   model: z.string().min(1).max(256),
   prompt: z.string().min(1),
   n: z.literal(1, "must be 1: one image is made per call").nullish(),
-  size: z.enum(SIZES).nullish(),
+  size: z.enum([...SIZES, AUTO]).nullish(),
   response_format: z.enum(["b64_json", "url"]).nullish(),
   steps: z.int().min(1).nullish(),
   seed: z.int().nullish(),
@@ -29,7 +33,24 @@ const ImageEditRequest = z.looseObject({
   size: z.string().optional(),
 });
 
-const FIELDS: FieldRules = { data: OTHER_DATA, refused: MORE_IMAGES };
+const FIELDS: FieldRules = { data: OTHER_DATA, refused: MORE_IMAGES, neutral: { size: AUTO } };
+
+const oneImage = form(ImageEditRequest, FIELDS);
+/** SDKs send a list of images as `image[]`; one is the same as `image`. */
+const editBody: typeof oneImage = {
+  ...oneImage,
+  parse(raw, rules) {
+    if (raw.kind !== "form") return oneImage.parse(raw, rules);
+    const sent = raw.parts.filter(({ name }) => name === "image" || name === LISTED);
+    if (sent.length > 1 && sent.some(({ name }) => name === LISTED)) {
+      const message = `\`image\` must be one file: ${sent.length} were sent, and one image is edited per call.`;
+      return refused({ kind: "invalid_request", message, param: "image" });
+    }
+    const parts = raw.parts.map((part) => (part.name === LISTED ? { ...part, name: "image" } : part));
+    return oneImage.parse({ ...raw, parts }, rules);
+  },
+};
+const LISTED = "image[]";
 
 export const imageGenerations = endpoint({
   id: "images.generations",
@@ -55,7 +76,7 @@ export const imageEdits = endpoint({
   summary: "One image from an image and a prompt",
   scope: "inference",
   flow: { kind: "forwarded" },
-  body: form(ImageEditRequest, FIELDS),
+  body: editBody,
   model: "model",
   kinds: ["image"],
   instances: true,

@@ -9,7 +9,7 @@ import { RERANK_ANSWER } from "../answer-names.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { OTHER_DATA } from "../inspection/callers-data.ts";
-import { OTHER_INPUT } from "../inspection/refused.ts";
+import { OTHER_INPUT, STREAMS } from "../inspection/refused.ts";
 import { isString, list } from "../list.ts";
 
 /** Tokens between a query and a document (docs/design.md, section 4). */
@@ -62,7 +62,7 @@ export const rerank = endpoint({
   summary: "Documents in order of their relevance to a query",
   scope: "inference",
   flow: { kind: "forwarded" },
-  body: json(RerankRequest, { data: OTHER_DATA, refused: OTHER_INPUT }),
+  body: json(RerankRequest, { data: OTHER_DATA, refused: new Map([...OTHER_INPUT, ...STREAMS]) }),
   model: "model",
   kinds: ["rerank"],
   instances: true,

@@ -16,7 +16,7 @@ import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { RESPONSES_DATA } from "../inspection/callers-data.ts";
 import type { FieldRules } from "../inspection/inspect.ts";
-import { OTHER_INPUT, OTHER_PROMPTS, outputCaps } from "../inspection/refused.ts";
+import { OTHER_INPUT, OTHER_PROMPTS, outputCaps, STREAMS } from "../inspection/refused.ts";
 import { namesStoredItem } from "../inspection/stored-item.ts";
 import { list } from "../list.ts";
 import { responseEvents } from "../read-back.ts";
@@ -167,6 +167,7 @@ export const getResponse = endpoint({
   answer: RESPONSE_ANSWER,
   retry: "safe",
   errors: "openai",
+  refusedQuery: STREAMS,
   owned: [{ kind: "response", at: "path.id" }],
 });
 

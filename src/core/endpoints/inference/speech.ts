@@ -18,6 +18,9 @@ export const SpeechRequest = z.looseObject({
   response_format: z.enum(["mp3", "wav", "opus"]).nullish(),
   speed: z.number().min(0.5).max(2).nullish(),
   stream: z.boolean().nullish(),
+  stream_format: z
+    .literal("audio", 'must be "audio": with `stream: true` speech comes as bytes of audio, not as events')
+    .nullish(),
 });
 
 export const speech = endpoint({

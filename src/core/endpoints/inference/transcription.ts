@@ -7,6 +7,7 @@ import { TRANSCRIPT_ANSWER } from "../answer-names.ts";
 import { type BodyRule, type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { OTHER_DATA } from "../inspection/callers-data.ts";
+import { MORE_RECORDINGS, STREAMS } from "../inspection/refused.ts";
 
 /** Contract, "Limits". */
 export const MAX_FILE_BYTES = 25 * 1024 * 1024;
@@ -23,7 +24,11 @@ const TranscriptionRequest = z.looseObject({
 });
 type Transcription = z.infer<typeof TranscriptionRequest>;
 
-const anyForm = form(TranscriptionRequest, { data: OTHER_DATA, noUrls: "the recording is sent as `file`" });
+const anyForm = form(TranscriptionRequest, {
+  data: OTHER_DATA,
+  refused: new Map([...STREAMS, ...MORE_RECORDINGS]),
+  noUrls: "the recording is sent as `file`",
+});
 const body: BodyRule<Transcription> = {
   ...anyForm,
   parse(raw, rules) {

@@ -8,6 +8,7 @@ import { brief } from "../../schema-words.ts";
 import { type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { OTHER_DATA } from "../inspection/callers-data.ts";
+import { STREAMS } from "../inspection/refused.ts";
 
 const audioFile = () =>
   z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file");
@@ -35,7 +36,7 @@ export const voiceClone = endpoint({
   summary: "Speech in the voice of a reference clip",
   scope: "inference",
   flow: { kind: "forwarded" },
-  body: form(VoiceCloneRequest),
+  body: form(VoiceCloneRequest, { data: OTHER_DATA, refused: STREAMS }),
   model: "model",
   kinds: ["voice"],
   meter: audioMade(({ input }: z.infer<typeof VoiceCloneRequest>) => ({ characters: charactersOf(input), speed: 1 })),
@@ -51,7 +52,11 @@ export const textLocalEdit = endpoint({
   summary: "A recording with a part of what it says replaced",
   scope: "inference",
   flow: { kind: "forwarded" },
-  body: form(TextLocalEditRequest, { data: OTHER_DATA, noUrls: "the recording is sent as `source_audio`" }),
+  body: form(TextLocalEditRequest, {
+    data: OTHER_DATA,
+    refused: STREAMS,
+    noUrls: "the recording is sent as `source_audio`",
+  }),
   model: "model",
   kinds: ["voice"],
   meter: audioMade(({ edited_text, padding_ms = "0" }: z.infer<typeof TextLocalEditRequest>) => ({

@@ -29,9 +29,14 @@ export const CHAT_DATA = [
 export const RESPONSES_DATA = [
   METADATA,
   "tools[].parameters",
+  "tools[].output_schema",
   "tools[].format",
+  "tools[].tools[].parameters",
+  "tools[].tools[].output_schema",
+  "tools[].tools[].format",
   "text.format.schema",
   "input[].arguments",
+  "input[].action.env",
   "input[].content[].annotations",
 ] as const;
 

@@ -11,17 +11,9 @@ import { clipped } from "../../issue-words.ts";
 import { FETCHED_NAMES, type Fetched, fetchedBy, fetchFault, isAddress, isMediaType } from "./engine-url.ts";
 import { type FieldFault, type Found, faultAt, here, invalid, outwards, refusing, renaming } from "./field-fault.ts";
 import { FoldFilter, fold } from "./fold.ts";
+import { HOSTED_TOOL, hostedTool, PLACE_NAMES } from "./hosted-tool.ts";
 import { fieldOf, namesIn, type Place, placeAt, placesOf } from "./places.ts";
-import {
-  asksForNothing,
-  HOSTED_TOOL,
-  hostedTool,
-  isProto,
-  REFUSED,
-  type RefusedField,
-  refusedField,
-  textAsksForNothing,
-} from "./refused.ts";
+import { asksForNothing, isProto, REFUSED, type RefusedField, refusedField, textAsksForNothing } from "./refused.ts";
 import { isItemReference } from "./stored-item.ts";
 
 /** A row's rules for fields, in addition to its schema. */
@@ -34,6 +26,8 @@ export interface FieldRules {
   readonly data?: readonly string[];
   /** Fields refused on this endpoint, in addition to the common list. */
   readonly refused?: ReadonlyMap<string, RefusedField>;
+  /** Values that mean the same as leaving the field out, but that the contract does not name. They are not sent. */
+  readonly neutral?: Readonly<Record<string, string>>;
   /** The reason that no field may contain a URL; left out if fields may. */
   readonly noUrls?: string;
 }
@@ -51,7 +45,7 @@ interface Verdict {
 }
 
 /** Checked on every endpoint, documented or not. */
-const TOOL_NAMES = ["tools", "type"] as const;
+const TOOL_NAMES = ["tools", "type", ...PLACE_NAMES] as const;
 
 /** Names cached per body. More names are judged each time, so that a body cannot fill the memory. */
 const MOST_VERDICTS = 4_096;

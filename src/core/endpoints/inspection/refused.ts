@@ -25,9 +25,12 @@ const isOneOf =
     values.includes(value);
 const isTextOnly = (value: unknown): boolean => Array.isArray(value) && value.every((mode) => mode === "text");
 
+const listed = (names: string, field: RefusedField): ReadonlyMap<string, RefusedField> =>
+  new Map(names.split(" ").map((name) => [name, field]));
+
 const MODEL = "the model is chosen by `model` alone";
 const HOST = "the upstream is the operator's choice";
-const SEARCH = "tools that the service would run are not available";
+export const SEARCH = "tools that the service would run are not available";
 
 const GROUPS: readonly Group[] = [
   {
@@ -106,7 +109,18 @@ const GROUPS: readonly Group[] = [
   {
     why: "stored objects are not available; send the content itself",
     names:
-      "vector_store_id vector_store_ids container container_id prompt_id cached_content approval_request_id store skill_id",
+      "vector_store_id vector_store_ids container container_id prompt_id cached_content approval_request_id skill_id " +
+      "comparison_response_id",
+  },
+  { why: "only responses are stored; leave it out", names: "store" },
+  {
+    why: "another model would judge the call, at a price that is not held",
+    names: "moderation",
+    isHarmless: isOneOf("auto", "low"),
+  },
+  {
+    why: "the service would read the conversation again to shorten it, which is not held",
+    names: "context_management",
   },
   { why: "it is no field of any endpoint", names: "__proto__" },
 ];
@@ -125,13 +139,19 @@ export const isProto = (name: string): boolean => name === "__proto__";
 export const refusedField = (name: string): RefusedField | undefined =>
   REFUSED.get(name) ?? (SETTINGS.test(name) ? OPERATORS : undefined);
 
-const listed = (names: string, field: RefusedField): ReadonlyMap<string, RefusedField> =>
-  new Map(names.split(" ").map((name) => [name, field]));
+const NOTHING_STREAMED = "nothing is streamed here, the answer comes whole; leave it out";
+
+/** For endpoints whose answer is never streamed. */
+export const STREAMS: ReadonlyMap<string, RefusedField> = listed("stream", { why: NOTHING_STREAMED });
+
+/** For the endpoint where one recording is measured. */
+export const MORE_RECORDINGS = listed("known_speaker_references", { why: "only `file` is measured and charged" });
 
 const MADE_ONCE = "one image is made per call";
 
 /** For endpoints where exactly one image is made and paid for. */
 export const MORE_IMAGES: ReadonlyMap<string, RefusedField> = new Map([
+  ...STREAMS,
   ...listed(
     "num_images n_images max_images image_count number_of_images num_outputs num_images_per_prompt batch_size batch_count " +
       "n_iter num_samples n_samples samples sample_count count",
@@ -139,6 +159,13 @@ export const MORE_IMAGES: ReadonlyMap<string, RefusedField> = new Map([
   ),
   ...listed("sequential_image_generation", { why: MADE_ONCE, isHarmless: isOneOf("disabled") }),
   ...listed("sequential_image_generation_options", { why: MADE_ONCE, isHarmless: isEmptyObject }),
+  ...listed("frame_count frame_duration_ms", { why: "one still image is made per call", isHarmless: isOne }),
+  ...listed("output_format", {
+    why: "one still image is made per call: send png, jpeg or webp",
+    isHarmless: isOneOf("png", "jpeg", "webp"),
+  }),
+  ...listed("svg", { why: MODEL }),
+  ...listed("partial_images", { why: NOTHING_STREAMED, isHarmless: isOneOf(0) }),
   // Here it means the image's background.
   ...listed("background", { why: "answers are not deferred", isHarmless: isOneOf("auto", "transparent", "opaque") }),
 ]);
@@ -180,23 +207,3 @@ export function textAsksForNothing(field: RefusedField, text: string): boolean {
   const values = Number.isFinite(number) ? [trimmed, number] : [trimmed];
   return values.some((value) => field.isHarmless?.(value) ?? false);
 }
-
-/** Tools that the caller runs. The service runs all other types, at a price that no hold covers. */
-const CALLERS_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
-
-/** The path to the first tool that the service would run; undefined if there is none. */
-export function hostedTool(tools: unknown): readonly (string | number)[] | undefined {
-  if (tools === null || tools === undefined) return undefined;
-  if (!Array.isArray(tools)) return [];
-  const index = tools.findIndex((tool: unknown) => {
-    // Some engines accept the bare name of a tool that they run. The schema refuses other values.
-    if (typeof tool !== "object" || tool === null) return typeof tool === "string";
-    const { type } = tool as { type?: unknown };
-    return !CALLERS_TOOLS.has(type);
-  });
-  if (index === -1) return undefined;
-  const tool: unknown = tools[index];
-  return typeof tool === "object" && tool !== null ? [index, "type"] : [index];
-}
-
-export const HOSTED_TOOL = `${SEARCH}; use \`function\``;
