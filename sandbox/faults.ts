@@ -31,6 +31,7 @@ export const FaultRequest = z.discriminatedUnion("fault", [
   z.strictObject({ ...common, fault: z.literal("json_error_200"), executed }),
   z.strictObject({ ...common, fault: z.literal("slow"), ms }),
   z.strictObject({ ...common, fault: z.literal("stall"), ms }),
+  z.strictObject({ ...common, fault: z.literal("pace"), ms }),
   z.strictObject({ ...common, fault: z.literal("truncate"), after_frames: z.int().min(0).default(1) }),
   z.strictObject({ ...common, fault: z.literal("garble"), after_frames: z.int().min(0).default(1) }),
   z.strictObject({

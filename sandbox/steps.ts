@@ -38,6 +38,7 @@ export function* stepsOf(
   met: MetFaults,
   delayMs: number,
 ): Iterable<Step> {
+  const pauseMs = met.pace?.ms ?? delayMs;
   let sent = 0;
   let usage: Usage | null = answer.usage;
   const frames = answer.kind === "events" ? encodeEvents(answer.events, met) : answer.chunks;
@@ -52,7 +53,7 @@ export function* stepsOf(
       sent += 1;
       continue;
     }
-    if (sent > 0 && delayMs > 0) yield { kind: "wait", ms: delayMs };
+    if (sent > 0 && pauseMs > 0) yield { kind: "wait", ms: pauseMs };
     yield { kind: "send", bytes: frame.bytes, frame: true, usage: frame.usage };
     usage = frame.usage;
     sent += 1;

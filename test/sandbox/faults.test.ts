@@ -17,6 +17,14 @@ test("a 503 happens so many times, to that model only, and is no execution", asy
   expect((await rowOf("up")).executed).toBe(true);
 });
 
+test("pace pauses between frames, whatever the request asks for", async () => {
+  await fault({ match, fault: "pace", ms: 30 });
+  const began = Date.now();
+  const text = await (await at("paced", { stream: true, sandbox_output_tokens: 4, sandbox_frame_delay_ms: 0 })).text();
+  expect(text.match(/data: /g)).toHaveLength(7);
+  expect(Date.now() - began).toBeGreaterThanOrEqual(5 * 30);
+});
+
 test("status carries headers and body, verbatim", async () => {
   await fault({
     match,
