@@ -1,5 +1,6 @@
 /** Reads request bodies: JSON against a schema, forms into fields and files. A refusal names the field. */
 import type { z } from "zod";
+import { check } from "./check.ts";
 import type { Received } from "./endpoint.ts";
 import { done, invalid, type Outcome } from "./refusal.ts";
 
@@ -45,20 +46,4 @@ export async function readForm(received: Received): Promise<Outcome<Form>> {
     else files[name] = value;
   }
   return done({ fields, files });
-}
-
-export function check<S extends z.ZodType>(value: unknown, schema: S): Outcome<z.output<S>> {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return done(parsed.data);
-  const issue = parsed.error.issues[0];
-  const param = issue ? pathOf(issue.path) : "";
-  return invalid(`${param ? `\`${param}\`: ` : ""}${issue?.message ?? "invalid"}`, param || null);
-}
-
-/** `messages[0].content`, as OpenAI names a field. */
-function pathOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, step) => {
-    if (typeof step === "number") return `${text}[${step}]`;
-    return text ? `${text}.${String(step)}` : String(step);
-  }, "");
 }

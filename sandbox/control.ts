@@ -1,9 +1,10 @@
 /** `/_sandbox`, which is not part of the contract: faults, the log of calls, the clock, instances and regions. */
 import { type Context, Hono } from "hono";
 import { z } from "zod";
-import { check } from "./body.ts";
 import { MODEL_KINDS } from "./catalog.ts";
-import { type SandboxEnv, serviceOf } from "./env.ts";
+import { check } from "./check.ts";
+import { computeControl } from "./compute/control.ts";
+import { computeOf, type SandboxEnv, serviceOf } from "./env.ts";
 import { FaultRequest } from "./faults.ts";
 import { refusalBody } from "./refusal.ts";
 import type { Wanted } from "./service/calls.ts";
@@ -25,6 +26,8 @@ const ClockRequest = z.strictObject({ advance_ms: z.int().min(0).default(0) });
 
 export const control = new Hono<Control>();
 
+control.route("/compute", computeControl);
+
 control.post("/faults", (c) =>
   withBody(c, FaultRequest, async (fault) =>
     c.body(await serviceOf(c.env).addFault(JSON.stringify(fault)), 201, { "content-type": "application/json" }),
@@ -41,7 +44,10 @@ control.get("/calls", async (c) => c.json({ data: await serviceOf(c.env).calls(w
 
 control.get("/clock", async (c) => c.json({ now_ms: await serviceOf(c.env).now() }));
 control.post("/clock", (c) =>
-  withBody(c, ClockRequest, async ({ advance_ms }) => c.json({ now_ms: await serviceOf(c.env).advance(advance_ms) })),
+  withBody(c, ClockRequest, async ({ advance_ms }) => {
+    await computeOf(c.env).advance(advance_ms, null);
+    return c.json({ now_ms: await serviceOf(c.env).advance(advance_ms) });
+  }),
 );
 
 control.get("/instances", async (c) => c.json({ data: await serviceOf(c.env).instances() }));

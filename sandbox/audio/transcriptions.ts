@@ -1,7 +1,8 @@
 /** `POST /v1/audio/transcriptions`: words that depend on the file's bytes, two and a half a second. */
 import { z } from "zod";
-import { check, readForm } from "../body.ts";
+import { readForm } from "../body.ts";
 import { prose } from "../chat/words.ts";
+import { check } from "../check.ts";
 import type { Answer, Endpoint } from "../endpoint.ts";
 import { done, invalid } from "../refusal.ts";
 import type { Usage } from "../usage.ts";

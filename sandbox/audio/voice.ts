@@ -5,7 +5,8 @@
  * text's length. Only the account `operator` may use the voice model; others get 403.
  */
 import { z } from "zod";
-import { check, type Form, readForm } from "../body.ts";
+import { type Form, readForm } from "../body.ts";
+import { check } from "../check.ts";
 import type { Answer, Endpoint, Received, Site } from "../endpoint.ts";
 import { done, invalid, type Outcome, refuse } from "../refusal.ts";
 import { measureMs } from "./measure.ts";

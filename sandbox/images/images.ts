@@ -1,7 +1,8 @@
 /** `POST /v1/images/generations` and `POST /v1/images/edits`: one picture a call, as bytes or at a link for 24 h. */
 import { z } from "zod";
 import { toBase64 } from "../base64.ts";
-import { check, readForm, readJson } from "../body.ts";
+import { readForm, readJson } from "../body.ts";
+import { check } from "../check.ts";
 import type { Answer, Endpoint, Site } from "../endpoint.ts";
 import { fileLink } from "../files.ts";
 import { done, invalid } from "../refusal.ts";
