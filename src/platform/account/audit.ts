@@ -23,7 +23,7 @@ import type { OperatorTotals } from "./tables/operator-losses.ts";
 const TRIES = 3;
 
 export async function audit(store: Store): Promise<Audit | undefined> {
-  const opened = store.write((books, nowMs) => {
+  const opened = store.transact((books, nowMs) => {
     expireDue(books, nowMs);
     return true;
   });
@@ -32,8 +32,8 @@ export async function audit(store: Store): Promise<Audit | undefined> {
   const entries = new EntryWalk(store.sql, findings);
   for (const table of ROW_TABLES) await inSlices(store, table, findings);
   const totals = await operatorTotals(store);
-  while (store.write(() => entries.step(ENTRIES_PER_SLICE))) await letOthersIn();
-  return store.write((books, nowMs) => {
+  while (store.transact(() => entries.step(ENTRIES_PER_SLICE))) await letOthersIn();
+  return store.transact((books, nowMs) => {
     expireDue(books, nowMs);
     while (entries.step(ENTRIES_PER_SLICE));
     return conclude(store, books, entries, findings, totals, nowMs);
@@ -79,7 +79,7 @@ function conclude(
 /** Checks a table's rows by key, a slice at a time. */
 async function inSlices(store: Store, table: RowTable, findings: Findings): Promise<void> {
   for (let after = ""; ; ) {
-    const through = store.write(() => {
+    const through = store.transact(() => {
       const last = table.keyAfter(store.sql, after, ROWS_PER_SLICE);
       table.check(store.sql, after, last, findings);
       return last;
@@ -93,11 +93,11 @@ async function inSlices(store: Store, table: RowTable, findings: Findings): Prom
 /** Undefined if the table is short or keeps changing; it is then summed in one go. */
 async function operatorTotals(store: Store): Promise<OperatorTotals | undefined> {
   for (let time = 0; time < TRIES; time++) {
-    const version = store.write(({ operatorBook }) => operatorBook.version);
+    const version = store.transact(({ operatorBook }) => operatorBook.version);
     let [after, overrunNanoUsd, operatorLossNanoUsd, slices] = ["", 0, 0, 0];
     for (let through: string | null | undefined = ""; typeof through === "string"; slices++) {
       if (slices > 0) await letOthersIn();
-      through = store.write(({ operatorBook }) => {
+      through = store.transact(({ operatorBook }) => {
         const last = operatorBook.callAfter(after, ROWS_PER_SLICE);
         const part = operatorBook.totals(after, last);
         overrunNanoUsd += part.overrunNanoUsd;
@@ -106,7 +106,7 @@ async function operatorTotals(store: Store): Promise<OperatorTotals | undefined>
         return last;
       });
     }
-    if (version && version === store.write(({ operatorBook }) => operatorBook.version)) {
+    if (version && version === store.transact(({ operatorBook }) => operatorBook.version)) {
       return { version, overrunNanoUsd, operatorLossNanoUsd };
     }
   }

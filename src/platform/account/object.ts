@@ -93,47 +93,47 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   // Calls
 
   async admit(request: AdmitRequest): Promise<Admission> {
-    return this.#store.write((books, nowMs) => admit(books, request, nowMs, this.#lives)) ?? NEVER_OPENED;
+    return this.#store.transact((books, nowMs) => admit(books, request, nowMs, this.#lives)) ?? NEVER_OPENED;
   }
 
   async settle(settlement: Settlement): Promise<HoldEnd> {
-    const end = this.#store.write((books, nowMs) => settle(books, settlement, nowMs));
+    const end = this.#store.transact((books, nowMs) => settle(books, settlement, nowMs));
     if (!end) return UNKNOWN;
     return end.state === "unknown" ? settleUnknown(this.#store, settlement) : end;
   }
 
   async release(released: Release): Promise<HoldEnd> {
-    const end = this.#store.write((books, nowMs) => release(books, released, nowMs));
+    const end = this.#store.transact((books, nowMs) => release(books, released, nowMs));
     return end ?? UNKNOWN;
   }
 
   async renew(callId: CallId, progress: Progress | null): Promise<boolean> {
-    return this.#store.write((books, nowMs) => renew(books, callId, progress, nowMs, this.#lives)) ?? false;
+    return this.#store.transact((books, nowMs) => renew(books, callId, progress, nowMs, this.#lives)) ?? false;
   }
 
   async authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission> {
-    return this.#store.write((books, nowMs) => authorize(books, digest, free, nowMs)) ?? NEVER_OPENED;
+    return this.#store.transact((books, nowMs) => authorize(books, digest, free, nowMs)) ?? NEVER_OPENED;
   }
 
   async recordOwnership(owned: NewOwned): Promise<void> {
-    this.#store.write((books, nowMs) => {
+    this.#store.transact((books, nowMs) => {
       const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
       books.ownedIds.record(owned, upToTokens, nowMs);
     });
   }
 
   async inquire(inquiry: Inquiry): Promise<Inquired> {
-    return this.#store.write((books, nowMs) => inquire(books, inquiry, nowMs)) ?? NEVER_OPENED;
+    return this.#store.transact((books, nowMs) => inquire(books, inquiry, nowMs)) ?? NEVER_OPENED;
   }
 
   // Jobs
 
   async begin(job: NewJob): Promise<void> {
-    this.#store.write((books, nowMs) => beginJob(books, job, nowMs, this.#lives.jobMs));
+    this.#store.transact((books, nowMs) => beginJob(books, job, nowMs, this.#lives.jobMs));
   }
 
   async job(digest: KeyDigest, id: string, access: CallAccess): Promise<JobView> {
-    const found = this.#store.write((books, nowMs) => {
+    const found = this.#store.transact((books, nowMs) => {
       const reach = this.#polls.knows(id, nowMs) ? "local" : "upstream";
       return findJob(books, { digest, id, access, reach }, nowMs);
     });
@@ -151,7 +151,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async describe(): Promise<AccountRecord | undefined> {
-    return this.#store.write((books, nowMs) => {
+    return this.#store.transact((books, nowMs) => {
       expireDue(books, nowMs);
       const { toleratedNanoUsd: _, ...account } = books.tenants.account();
       return { ...account, balanceNanoUsd: books.ledger.balanceNanoUsd, heldNanoUsd: books.heldNanoUsd };
@@ -159,12 +159,12 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
-    this.#store.write((books) => books.tenants.amend(changes, books.money()));
+    this.#store.transact((books) => books.tenants.amend(changes, books.money()));
     return this.describe();
   }
 
   async close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined> {
-    return this.#store.write((books, nowMs) => {
+    return this.#store.transact((books, nowMs) => {
       expireDue(books, nowMs);
       if (books.openHolds > 0) return { kind: "holds_open" as const, openHolds: books.openHolds };
       books.tenants.close(nowMs);
@@ -175,11 +175,11 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   // The ledger
 
   async credit(credit: Credit): Promise<CreditOutcome | undefined> {
-    return this.#store.write((books, nowMs) => bookCredit(books, credit, nowMs));
+    return this.#store.transact((books, nowMs) => bookCredit(books, credit, nowMs));
   }
 
   async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
-    return this.#store.write((books) => books.ledger.entries(page));
+    return this.#store.transact((books) => books.ledger.entries(page));
   }
 
   async audit(): Promise<Audit | undefined> {
@@ -191,27 +191,27 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   manage(actor: Actor, action: KeyAction): Promise<ManagedKey | undefined>;
   manage(actor: Actor, action: TeamAction): Promise<ManagedTeam | undefined>;
   async manage(actor: Actor, action: ManageAction): Promise<ManagedKey | ManagedTeam | undefined> {
-    return this.#store.write((books, nowMs) => manage(books, actor, action, nowMs, this.#caps));
+    return this.#store.transact((books, nowMs) => manage(books, actor, action, nowMs, this.#caps));
   }
 
   async teams(page: PageRequest): Promise<Page<Team> | undefined> {
-    return this.#store.write(({ tenants }) => tenants.teams(page));
+    return this.#store.transact(({ tenants }) => tenants.teams(page));
   }
 
   async team(id: TeamId): Promise<Team | undefined> {
-    return this.#store.write(({ tenants }) => tenants.team(id));
+    return this.#store.transact(({ tenants }) => tenants.team(id));
   }
 
   async keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined> {
-    return this.#store.write(({ keys }) => keys.keys(page, team));
+    return this.#store.transact(({ keys }) => keys.keys(page, team));
   }
 
   async key(id: KeyId): Promise<Key | undefined> {
-    return this.#store.write(({ keys }) => keys.key(id));
+    return this.#store.transact(({ keys }) => keys.key(id));
   }
 
   async findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined> {
-    return this.#store.write(({ keys, tenants }) => {
+    return this.#store.transact(({ keys, tenants }) => {
       const found = keys.find(digest);
       return found && { account: tenants.account().id, keyId: found.key.id };
     });
@@ -220,14 +220,14 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   // For a key's holder
 
   async standing(digest: KeyDigest): Promise<StandingAnswer | undefined> {
-    return this.#store.write((books, nowMs) => standing(books, digest, nowMs));
+    return this.#store.transact((books, nowMs) => standing(books, digest, nowMs));
   }
 
   // The outbox and the alarm
 
   /** The consumer confirms that D1 has these events. */
   async shipped(eventIds: readonly CallId[]): Promise<void> {
-    this.#store.write(({ outbox }) => outbox.confirm(eventIds));
+    this.#store.transact(({ outbox }) => outbox.confirm(eventIds));
   }
 
   override async alarm(): Promise<void> {

@@ -16,19 +16,19 @@ export type Send = (message: UsageMessage) => Promise<unknown>;
 /** `poll` asks upstreams about the jobs that are due, each with a time limit. */
 export async function runAlarm(store: Store, send: Send, poll: () => Promise<void>): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
-  await attempt("expire", () => store.write(expireDue));
+  await attempt("expire", () => store.transact(expireDue));
   // In parallel, so that a slow queue and a slow upstream do not delay each other.
   await Promise.all([attempt("ship", () => ship(store, send)), attempt("poll", poll)]);
-  await attempt("prune", () => store.write((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
+  await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("rearm", () => {
-    const dueMs = store.write((books) => books.nextDueMs());
+    const dueMs = store.transact((books) => books.nextDueMs());
     store.alarm.finish(dueMs ?? null, Date.now());
   });
 }
 
 async function ship(store: Store, send: Send): Promise<void> {
   for (let sent = 0; sent < MESSAGES_PER_ALARM; sent++) {
-    const taken = store.write(({ outbox, tenants }, nowMs) => {
+    const taken = store.transact(({ outbox, tenants }, nowMs) => {
       const shipment = outbox.take(nowMs);
       return shipment && { shipment, account: tenants.account().number };
     });
@@ -36,10 +36,10 @@ async function ship(store: Store, send: Send): Promise<void> {
     try {
       await send({ account: taken.account, events: taken.shipment.events });
     } catch (error) {
-      store.write(({ outbox }, nowMs) => outbox.failed(taken.shipment, nowMs));
+      store.transact(({ outbox }, nowMs) => outbox.failed(taken.shipment, nowMs));
       throw error;
     }
-    store.write(({ outbox }) => outbox.sent());
+    store.transact(({ outbox }) => outbox.sent());
   }
 }
 

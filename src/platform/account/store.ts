@@ -48,7 +48,7 @@ export class Store {
   }
 
   /** Runs `change` in one transaction. Undefined if this account was never opened: nothing is written then. */
-  write<T>(change: (books: Books, nowMs: number) => T): T | undefined {
+  transact<T>(change: (books: Books, nowMs: number) => T): T | undefined {
     const clockMs = Date.now();
     try {
       const books = this.#load(clockMs);

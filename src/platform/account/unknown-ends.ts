@@ -18,9 +18,9 @@ import { SETTLE_UNKNOWN } from "./tables/operator-losses.ts";
 
 export async function settleUnknown(store: Store, settlement: Settlement): Promise<HoldEnd> {
   const { callId, costNanoUsd } = settlement;
-  if (store.write(({ operatorBook }) => operatorBook.findLoss(callId)?.unknown)) return UNKNOWN;
+  if (store.transact(({ operatorBook }) => operatorBook.findLoss(callId)?.unknown)) return UNKNOWN;
   const chargedNanoUsd = await findCharge(store, callId);
-  const answer = store.write((books, nowMs): HoldEnd => {
+  const answer = store.transact((books, nowMs): HoldEnd => {
     if (chargedNanoUsd !== undefined) return { state: "settled", chargedNanoUsd };
     const loss = books.operatorBook.findLoss(callId);
     if (loss) return loss.unknown ? UNKNOWN : { state: "expired", chargedNanoUsd: 0 };
@@ -74,10 +74,12 @@ function unknownEvent(account: AccountId, settlement: Settlement, lossNanoUsd: n
 
 async function findCharge(store: Store, callId: Settlement["callId"]): Promise<number | undefined> {
   let chargedNanoUsd: number | undefined;
-  const newest = store.write(({ ledger }) => ledger.lastId) ?? 0;
+  const newest = store.transact(({ ledger }) => ledger.lastId) ?? 0;
   for (let throughId = newest; throughId > 0; throughId -= ENTRIES_PER_SLICE) {
     if (throughId < newest) await letOthersIn();
-    const found = store.write(({ ledger }) => ledger.chargedBetween(callId, throughId - ENTRIES_PER_SLICE, throughId));
+    const found = store.transact(({ ledger }) =>
+      ledger.chargedBetween(callId, throughId - ENTRIES_PER_SLICE, throughId),
+    );
     if (found !== undefined) chargedNanoUsd = (chargedNanoUsd ?? 0) + found;
   }
   return chargedNanoUsd;
