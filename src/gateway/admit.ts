@@ -3,7 +3,7 @@
  * there. Nothing of money or limits is decided here.
  */
 
-import type { Admission, AdmitRequest } from "../core/account/hold.ts";
+import type { Admission, AdmitRequest, AskedCall } from "../core/account/hold.ts";
 import { ask, isOverloaded, tell } from "./account-client.ts";
 import type { RoutedCall } from "./call.ts";
 import type { Ports } from "./ports.ts";
@@ -43,20 +43,25 @@ async function giveBack({ caller, callId, startedAtMs }: RoutedCall, asked: Prom
 }
 
 function requestOf(routed: RoutedCall): AdmitRequest {
-  const { call, endpoint, caller, route, measured, callId, startedAtMs, idempotency } = routed;
+  const { call, route, measured } = routed;
   return {
-    callId,
-    keyDigest: caller.digest,
-    endpoint: endpoint.id,
-    access: endpoint.access,
-    limits: endpoint.limits,
-    model: route.model,
-    alias: route.alias,
-    row: route.row,
+    ...askedCall(routed),
     bound: call.bound(route.row, measured),
     owned: call.owned,
     job: measured.estimate !== undefined,
-    idempotency,
-    startedAtMs,
   };
 }
+
+/** What the object must know of a call, whether a hold is asked for or not. */
+export const askedCall = ({ endpoint, caller, route, callId, startedAtMs, idempotency }: RoutedCall): AskedCall => ({
+  callId,
+  keyDigest: caller.digest,
+  endpoint: endpoint.id,
+  access: endpoint.access,
+  limits: endpoint.limits,
+  model: route.model,
+  alias: route.alias,
+  row: route.row,
+  idempotency,
+  startedAtMs,
+});

@@ -17,7 +17,7 @@ import type { Route, RoutingSnapshot, Target } from "../core/routing/routes.ts";
 import type { ParsedCall } from "./call.ts";
 import { type PassingDocument, readDocument } from "./http/read-document.ts";
 import { type UpstreamWords, upstreamWords } from "./http/upstream-errors.ts";
-import type { Patience, Ports, UpstreamAnswer } from "./ports.ts";
+import type { Answered, Patience, Ports } from "./ports.ts";
 
 /** How a call goes upstream, and who reads what comes back. */
 export interface Sending {
@@ -30,8 +30,6 @@ export interface Sending {
   /** A fresh reader for the answer of one try. */
   reader(): AnswerReader;
 }
-
-type Answered = UpstreamAnswer & { kind: "answer" };
 
 /** A target's answer, ready to be relayed. */
 export type Served = {

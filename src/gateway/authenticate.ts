@@ -7,15 +7,11 @@
 
 import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";
 import { asId, type KeyDigest } from "../core/ids.ts";
-import type { Refusal } from "../core/refusal.ts";
+import { type Outcome, refused } from "../core/outcome.ts";
 import type { Caller, Ports } from "./ports.ts";
 
-export type Authentication = { ok: true; caller: Caller } | { ok: false; refusal: Refusal };
-
-const refused = (refusal: Refusal): Authentication => ({ ok: false, refusal });
-
 /** Asks for nothing but headers; the body is not touched before this has succeeded. */
-export async function authenticate(headers: Headers, ports: Ports): Promise<Authentication> {
+export async function authenticate(headers: Headers, ports: Ports): Promise<Outcome<{ caller: Caller }>> {
   const sent = sentKeys(headers);
   const text = sent[0];
   if (text === undefined) return refused({ kind: "no_key" });

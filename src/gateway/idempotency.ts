@@ -6,8 +6,8 @@
 import { toHex } from "../core/account/api-key.ts";
 import type { Admission } from "../core/account/hold.ts";
 import { type EarlierCall, type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
+import { type Outcome, refused } from "../core/outcome.ts";
 import { earlierTokens } from "../core/owned.ts";
-import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo } from "../core/routing/routes.ts";
 import { admit } from "./admit.ts";
 import type { AdmittedCall, ParsedCall, RoutedCall, Step } from "./call.ts";
@@ -20,7 +20,7 @@ export const LONGEST_WAIT_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
 
-type Found = { ok: true; idempotency: IdempotencyRef | undefined } | { ok: false; refusal: Refusal };
+type Found = Outcome<{ idempotency: IdempotencyRef | undefined }>;
 
 /** Counts an SDK's own repeats of a request. */
 const REPEATS_HEADER = "x-stainless-retry-count";
@@ -33,7 +33,7 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   if ((key === null && !endpoint.bodyIsKey) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
   if (key === "" || (key ?? "").length > LONGEST_IDEMPOTENCY_KEY) {
     const message = `The Idempotency-Key must have 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`;
-    return { ok: false, refusal: { kind: "invalid_request", message, param: HEADER } };
+    return refused({ kind: "invalid_request", message, param: HEADER });
   }
   const pieces = await Promise.all(call.identity().map((piece) => crypto.subtle.digest("SHA-256", piece)));
   const body = pieces.map((digest) => toHex(new Uint8Array(digest))).join(" ");

@@ -1,11 +1,9 @@
 /** How long a recording is that a call sends: measured, because its price depends on it and its header may lie. */
 import type { Call } from "../core/endpoints/call.ts";
 import { recordingLengthMs } from "../core/formats/audio/recording.ts";
-import type { Refusal } from "../core/refusal.ts";
+import { type Outcome, type Refused, refused } from "../core/outcome.ts";
 
-export type Heard = { ok: true; recordingMs: number | null } | { ok: false; refusal: Refusal };
-
-export function measureRecording({ recording }: Call): Heard {
+export function measureRecording({ recording }: Call): Outcome<{ recordingMs: number | null }> {
   if (recording === null) return { ok: true, recordingMs: null };
   const { bytes, field, longestMs } = recording;
   const recordingMs = recordingLengthMs(bytes);
@@ -19,7 +17,4 @@ export function measureRecording({ recording }: Call): Heard {
   return { ok: true, recordingMs };
 }
 
-const refuse = (message: string, param: string): Heard => ({
-  ok: false,
-  refusal: { kind: "invalid_request", message, param },
-});
+const refuse = (message: string, param: string): Refused => refused({ kind: "invalid_request", message, param });

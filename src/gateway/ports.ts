@@ -132,6 +132,9 @@ export type UpstreamAnswer =
     }
   | { readonly kind: "refused" | "lost" | "unreachable" | "timeout" | "answer_timeout" };
 
+/** An answer of an upstream, whatever its status. */
+export type Answered = Extract<UpstreamAnswer, { readonly kind: "answer" }>;
+
 export interface Upstreams {
   /** What this isolate knows of its targets. */
   readonly health: Health;

@@ -9,7 +9,7 @@
 import type { Call } from "../core/endpoints/call.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import { utf8Bytes } from "../core/meters/tokens.ts";
-import type { Refusal } from "../core/refusal.ts";
+import { type Outcome, refused } from "../core/outcome.ts";
 import {
   type Resolution,
   type Route,
@@ -24,18 +24,18 @@ import type { Ports } from "./ports.ts";
 
 export async function route(parsed: ParsedCall, ports: Ports): Promise<Step<RoutedCall>> {
   const { call } = parsed;
-  const heard = measureRecording(call);
-  if (!heard.ok) return heard;
+  const recorded = measureRecording(call);
+  if (!recorded.ok) return recorded;
   const resolved = await resolve(parsed, ports);
   if (!resolved.ok) return resolved;
   const found = await idempotencyOf(parsed, ports);
   if (!found.ok) return found;
   const { route, routing } = resolved;
-  const measured = measure(call, route, heard.recordingMs);
+  const measured = measure(call, route, recorded.recordingMs);
   return { ok: true, call: { ...parsed, route, routing, measured, idempotency: found.idempotency } };
 }
 
-type Resolved = { ok: true; route: Route; routing: RoutingSnapshot } | { ok: false; refusal: Refusal };
+type Resolved = Outcome<{ route: Route; routing: RoutingSnapshot }>;
 
 async function resolve({ call, caller, endpoint }: ParsedCall, ports: Ports): Promise<Resolved> {
   const over = (routing: RoutingSnapshot): Resolution =>
@@ -51,10 +51,10 @@ async function resolve({ call, caller, endpoint }: ParsedCall, ports: Ports): Pr
     }
     if (!resolution.ok) return resolution;
     const refusal = call.boundless(resolution.route.row);
-    return refusal ? { ok: false, refusal } : { ok: true, route: resolution.route, routing };
+    return refusal ? refused(refusal) : { ok: true, route: resolution.route, routing };
   } catch (error) {
     ports.log({ event: "routing_failed", error: String(error) });
-    return { ok: false, refusal: { kind: "admission_unavailable" } };
+    return refused({ kind: "admission_unavailable" });
   }
 }
 

@@ -6,7 +6,7 @@
 import fc from "fast-check";
 import * as z from "zod";
 import { form } from "../../src/core/endpoints/body.ts";
-import { joinPieces } from "../../src/core/endpoints/payload.ts";
+import { joinBytes } from "../../src/core/formats/bytes.ts";
 import { freshBoundary } from "../../src/core/formats/multipart/form-writer.ts";
 import { parseForm } from "../../src/core/formats/multipart.ts";
 
@@ -64,7 +64,7 @@ export function rewritten(text: string, boundary = B): Rewritten | undefined {
   if (!parsed.ok) return undefined;
   const kept = read.parts.filter(({ name }) => name !== "model");
   const expected = kept.map(({ name, fileName, content }): Found => [name, fileName ?? null, textOf(content)]);
-  const body = joinPieces(parsed.payload.encode({ model: "target" }) ?? []);
+  const body = joinBytes(parsed.payload.encode({ model: "target" }) ?? []);
   return { body, contentType: parsed.payload.contentType ?? "", expected: [["model", null, "target"], ...expected] };
 }
 

@@ -1,5 +1,6 @@
 /** Usage reports in JSON and CSV: the same rows, USD as numbers and as exact decimal text. */
 import * as z from "zod";
+import { formatUsd } from "../../core/pricing/money.ts";
 import { UNIT_NAMES, UNITS, type Unit } from "../../core/pricing/usage.ts";
 import type { UsageGroup, UsageRow } from "../../platform/d1/usage-report.ts";
 import { type Cell, csvLine, type Decimal } from "./csv.ts";
@@ -81,15 +82,7 @@ function groupCell(group: UsageGroup, value: string | number | null): Cell {
   return group === "day" ? iso.slice(0, 10) : iso;
 }
 
-/** USD with as many of its 9 decimals as it has, none lost. */
-function usd(nanoUsd: bigint): Decimal {
-  const absolute = nanoUsd < 0n ? -nanoUsd : nanoUsd;
-  const fraction = String(absolute % 1_000_000_000n)
-    .padStart(9, "0")
-    .replace(/0+$/, "");
-  const sign = nanoUsd < 0n ? "-" : "";
-  return { decimal: `${sign}${absolute / 1_000_000_000n}${fraction && `.${fraction}`}` };
-}
+const usd = (nanoUsd: bigint): Decimal => ({ decimal: formatUsd(nanoUsd) });
 
 /** Rows for JSON, in the order of the columns. */
 export function serializeUsage(

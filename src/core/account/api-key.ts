@@ -4,13 +4,13 @@
  * The tag is the beginning of HMAC-SHA-256(`KEY_PEPPER`, everything before it), so a mistyped or forged key is refused
  * without a look-up. The caller supplies the randomness and the HMAC.
  */
+import { fromBase62, randomBase62, toBase62 } from "../formats/base62.ts";
 import { type AccountNumber, asId } from "../ids.ts";
 
 const KEY_PREFIX = "sk-tg-";
 const NUMBER_LENGTH = 8;
 const RANDOM_LENGTH = 24;
 const TAG_LENGTH = 6;
-const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SHAPE = /^sk-tg-[0-9A-Za-z]{38}$/;
 
 /** A key of the right shape. Its tag has not been checked yet. */
@@ -26,11 +26,9 @@ export interface ShapedKey {
 export function shapeKey(text: string): ShapedKey | undefined {
   if (!SHAPE.test(text)) return undefined;
   const digits = text.slice(KEY_PREFIX.length, KEY_PREFIX.length + NUMBER_LENGTH);
-  let number = 0;
-  for (const digit of digits) number = number * 62 + ALPHABET.indexOf(digit);
   return {
     text,
-    number: asId<AccountNumber>(number),
+    number: asId<AccountNumber>(fromBase62(digits)),
     signed: text.slice(0, -TAG_LENGTH),
     tag: text.slice(-TAG_LENGTH),
   };
@@ -38,23 +36,16 @@ export function shapeKey(text: string): ShapedKey | undefined {
 
 /** The signed part of a new key. `random`: at least 48 bytes; bytes that would bias a digit are skipped. */
 export function signedPart(number: AccountNumber, random: Uint8Array): string {
-  const fair = [...random].filter((byte) => byte < 248).slice(0, RANDOM_LENGTH);
+  const fair = randomBase62(random).slice(0, RANDOM_LENGTH);
   if (fair.length < RANDOM_LENGTH) throw new RangeError("signedPart needs more random bytes");
-  return KEY_PREFIX + base62(BigInt(number), NUMBER_LENGTH) + fair.map((byte) => ALPHABET[byte % 62]).join("");
+  return KEY_PREFIX + toBase62(BigInt(number), NUMBER_LENGTH) + fair;
 }
 
 /** The tag: six base62 digits of the HMAC. */
 export function tagOf(hmac: Uint8Array): string {
   let value = 0n;
   for (const byte of hmac.subarray(0, 8)) value = (value << 8n) | BigInt(byte);
-  return base62(value, TAG_LENGTH);
-}
-
-/** The last `length` base62 digits of a value. */
-function base62(value: bigint, length: number): string {
-  let digits = "";
-  for (let rest = value; digits.length < length; rest /= 62n) digits = ALPHABET[Number(rest % 62n)] + digits;
-  return digits;
+  return toBase62(value, TAG_LENGTH);
 }
 
 export const toHex = (bytes: Uint8Array): string =>

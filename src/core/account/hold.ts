@@ -44,8 +44,8 @@ export function continuing(bound: Bound, earlierTokens: number, contextTokens = 
   return { ...bound, fixed: { ...bound.fixed, input_tokens: inputTokens } };
 }
 
-/** Asks one account to admit one call. */
-export interface AdmitRequest {
+/** What an account must know of a call to judge it. */
+export interface AskedCall {
   readonly callId: CallId;
   readonly keyDigest: KeyDigest;
   /** Row id of the endpoint table, e.g. `chat.completions`. */
@@ -59,14 +59,18 @@ export interface AdmitRequest {
   readonly alias: string | null;
   /** The price book row that applies. The account object applies the account's plan to it. */
   readonly row: ModelRow;
+  /** Set if the call must be carried out once, however often it is sent. */
+  readonly idempotency?: IdempotencyRef | undefined;
+  readonly startedAtMs: number;
+}
+
+/** Asks one account to admit one call. */
+export interface AdmitRequest extends AskedCall {
   readonly bound: Bound;
   /** True if the call submits a job: its quote was counted as a free call, which is taken back. */
   readonly job?: boolean;
   /** Ids that the call names. Each must belong to the account; a conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];
-  /** Set if the call must be carried out once, however often it is sent. */
-  readonly idempotency?: IdempotencyRef | undefined;
-  readonly startedAtMs: number;
 }
 
 /**

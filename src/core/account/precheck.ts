@@ -3,27 +3,14 @@
  * Crosses RPC as values.
  */
 
-import type { CallId, KeyDigest } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
-import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
+import type { UnitPrices } from "../pricing/prices.ts";
 import type { Unit } from "../pricing/usage.ts";
-import type { NamedLimit } from "../refusal.ts";
-import type { CallAccess } from "./call-access.ts";
-import type { Rates } from "./hold.ts";
-import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
+import type { AskedCall, Rates } from "./hold.ts";
+import type { EarlierCall } from "./idempotency.ts";
 
-export interface Inquiry {
-  readonly callId: CallId;
-  readonly keyDigest: KeyDigest;
-  /** Row id of the endpoint table. */
-  readonly endpoint: string;
-  /** Of the row: what the key must be, and the limits that the row names. */
-  readonly access: CallAccess;
-  readonly limits: readonly NamedLimit[];
-  /** The model as the tenant named it. */
-  readonly model: string;
-  readonly alias: string | null;
-  readonly row: ModelRow;
+/** A submission that was carried out before needs neither room nor a quote: its idempotency key tells. */
+export interface Inquiry extends AskedCall {
   /** The unit that must have a price; null if none must. */
   readonly unit: Unit | null;
   /**
@@ -32,9 +19,6 @@ export interface Inquiry {
    * Admission follows and checks them again.
    */
   readonly purpose: "prices" | "quote" | "submission";
-  /** For a submission: one that was carried out before needs neither room nor a quote. */
-  readonly idempotency?: IdempotencyRef | undefined;
-  readonly startedAtMs: number;
 }
 
 /** `prices`: the tenant's prices under its plan, per `perPrice` of each unit. */

@@ -5,7 +5,9 @@
  * The lists include everything that SDKs and their users read. The contents of `choices`, `output` and `data` pass
  * unchanged.
  */
-import { AnswerFilter, concat, type MemberRules, type Rewrite } from "../formats/answer-filter.ts";
+
+import { AnswerFilter, type MemberRules, type Rewrite } from "../formats/answer-filter.ts";
+import { joinBytes } from "../formats/bytes.ts";
 import { asObject } from "../formats/json-fields.ts";
 import { isCount } from "../pricing/usage.ts";
 
@@ -106,7 +108,7 @@ function passedOf(raw: Uint8Array, rules: MemberRules): Uint8Array | null {
   const filter = new AnswerFilter(rules);
   const passed = filter.push(raw);
   if (!passed || !filter.whole) return null;
-  return filter.changed ? concat(passed) : raw;
+  return filter.changed ? joinBytes(passed) : raw;
 }
 
 /** Rewrites the usage in a frame; null if the frame passes unchanged. `within`: the member that contains the usage. */

@@ -93,14 +93,3 @@ export function verbatimPayload(contentType: string | null, bytes: Uint8Array): 
 
 /** Request bodies are never in shared memory, so the cast is safe. */
 const ownBuffer = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => bytes as Uint8Array<ArrayBuffer>;
-
-/** All pieces as one. */
-export function joinPieces(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
-}

@@ -4,6 +4,7 @@
  *
  * The bytes that pass are the upstream's own; if nothing is removed, all of them. Memory: one small member at a time.
  */
+import { joinBytes } from "./bytes.ts";
 import { JsonScan, OPEN_ARRAY, OPEN_OBJECT, type TopLevel } from "./json-scan.ts";
 
 /** What to do with a member. `rewrite` returns the bytes to send for its value, or null to drop the member. */
@@ -148,7 +149,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
 
   #passRewritten(rule: Rewrite): void {
     const { overlong } = this.#value;
-    const raw = concat(this.#value.takeAll());
+    const raw = joinBytes(this.#value.takeAll());
     if (this.#name !== null) this.members[this.#name] = overlong ? this.#kindOf() : parse(raw);
     const rewritten = overlong ? null : rule.rewrite(raw);
     if (rewritten !== raw) this.changed = true;
@@ -201,23 +202,10 @@ class Kept {
 
 /** The gap without its comma, which is its first byte that is not a space. */
 function withoutComma(gap: readonly Uint8Array[]): Uint8Array[] {
-  const whole = concat(gap);
+  const whole = joinBytes(gap);
   const comma = whole.indexOf(0x2c);
   const quote = whole.indexOf(0x22);
   return comma === -1 || comma > quote ? [whole] : [whole.subarray(0, comma), whole.subarray(comma + 1)];
-}
-
-/** Joins pieces; a single piece is returned as it is. */
-export function concat(pieces: readonly Uint8Array[]): Uint8Array {
-  const [only] = pieces;
-  if (only && pieces.length === 1) return only;
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }
 
 const parse = (raw: Uint8Array): unknown => JSON.parse(decoder.decode(raw));

@@ -2,6 +2,8 @@
  * Server-sent events as bytes: splits a stream into complete events, whatever its chunks, so that bytes can be passed
  * on unchanged; and reads an event's data.
  */
+import { joinBytes } from "./bytes.ts";
+
 const LF = 0x0a;
 const CR = 0x0d;
 
@@ -39,7 +41,7 @@ export class SseSplitter {
 
   /** The bytes of an incomplete event. */
   rest(): Uint8Array {
-    return concat(this.#held, this.#heldBytes);
+    return joinBytes(this.#held);
   }
 
   /** True while an event is incomplete. */
@@ -85,21 +87,11 @@ export class SseSplitter {
 
   #take(last: Uint8Array): Uint8Array {
     if (this.#heldBytes === 0) return last;
-    const event = concat([...this.#held, last], this.#heldBytes + last.length);
+    const event = joinBytes([...this.#held, last]);
     this.#held = [];
     this.#heldBytes = 0;
     return event;
   }
-}
-
-function concat(parts: readonly Uint8Array[], length: number): Uint8Array {
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 const utf8 = new TextDecoder("utf-8");

@@ -43,11 +43,12 @@ export function parseUsd(value: string | number): ParsedAmount {
 /** USD as a JSON number. It parses back to the same nano-USD below 2^23 USD (8.3 million); above, within 2 nano-USD. */
 export const toUsd = (nanoUsd: number): number => nanoUsd / NANO_PER_USD;
 
-/** USD as exact decimal text, for messages and CSV. */
-export function formatUsd(nanoUsd: number): string {
-  const absolute = Math.abs(nanoUsd);
-  const fraction = String(absolute % NANO_PER_USD)
+/** USD as exact decimal text, for messages and CSV. Sums of many amounts are bigints. */
+export function formatUsd(nanoUsd: number | bigint): string {
+  const amount = BigInt(nanoUsd);
+  const absolute = amount < 0n ? -amount : amount;
+  const fraction = String(absolute % 1_000_000_000n)
     .padStart(9, "0")
     .replace(/0+$/, "");
-  return `${nanoUsd < 0 ? "-" : ""}${Math.floor(absolute / NANO_PER_USD)}${fraction && `.${fraction}`}`;
+  return `${amount < 0n ? "-" : ""}${absolute / 1_000_000_000n}${fraction && `.${fraction}`}`;
 }

@@ -6,6 +6,7 @@
 import { type EarlierCall, earlierRefusal } from "../../core/account/idempotency.ts";
 import type { ReadBack } from "../../core/endpoints/endpoint.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
+import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Owned } from "../../core/owned.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { pinnedTo } from "../../core/routing/routes.ts";
@@ -20,9 +21,7 @@ import { passFree } from "../stream/pass-document.ts";
 const REPLAYED = "idempotent-replayed";
 
 type ReadBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
-type MadeAgain =
-  | { ok: true; body: ReadBody; contentType: string; region: string | null }
-  | { ok: false; refusal: Refusal };
+type MadeAgain = Outcome<{ body: ReadBody; contentType: string; region: string | null }>;
 
 /** `repeat`: the call that was sent again. */
 export async function replay(repeat: RoutedCall, earlier: EarlierCall, ports: Ports): Promise<Response> {
@@ -31,7 +30,7 @@ export async function replay(repeat: RoutedCall, earlier: EarlierCall, ports: Po
   const made =
     earlier.state === "completed" && created && endpoint.readBack
       ? await makeAgain(repeat, created, endpoint.readBack, ports)
-      : ({ ok: false, refusal: earlierRefusal(earlier) } as const);
+      : refused(earlierRefusal(earlier));
   if (!made.ok) {
     const response = refuse(made.refusal, callId, endpoint.errors);
     response.headers.set(REPLAYED, "true");

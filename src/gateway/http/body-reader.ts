@@ -3,6 +3,7 @@
  * a header claims is taken for more than a hint.
  */
 
+import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
 import { LEAST_BYTES_PER_S, LONGEST_UPLOAD_MS, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
@@ -24,9 +25,8 @@ export const SMALL_BODIES: BodyHolder = {
   givesWay: () => false,
 };
 
-export type Upload = { ok: true; bytes: Uint8Array } | { ok: false; refusal: Refusal };
+export type Upload = Outcome<{ bytes: Uint8Array }>;
 
-const no = (refusal: Refusal): Upload => ({ ok: false, refusal });
 const malformed = (message: string): Refusal => ({ kind: "invalid_request", message, param: null });
 const BROKEN = malformed("The request body ended early.");
 const TOO_SLOW = malformed(
@@ -53,10 +53,10 @@ export async function readBody(
 ): Promise<Upload> {
   const length = request.headers.get("content-length");
   const claimed = length === null ? null : Number(length);
-  if (claimed !== null && claimed > maxBytes) return no({ kind: "too_large", limitBytes: maxBytes });
+  if (claimed !== null && claimed > maxBytes) return refused({ kind: "too_large", limitBytes: maxBytes });
   if (!request.body) return { ok: true, bytes: new Uint8Array() };
   const none = await holder.roomFor(claimed ?? 0);
-  if (none) return no(none);
+  if (none) return refused(none);
   const arrival = new Arrival(holder, now);
   try {
     return claimed !== null && claimed > LARGE_BYTES
@@ -64,7 +64,7 @@ export async function readBody(
       : await gather(request.body, claimed, maxBytes, arrival);
   } catch {
     // Cancelled by the clock, or broken off by its sender.
-    return no(arrival.refusal ?? BROKEN);
+    return refused(arrival.refusal ?? BROKEN);
   } finally {
     arrival.over();
   }
@@ -105,7 +105,7 @@ class Arrival {
   /** Nothing more is read of a body that is refused. */
   refuse(refusal: Refusal): Upload {
     this.#cancel();
-    return no(refusal);
+    return refused(refusal);
   }
 
   over(): void {
@@ -126,7 +126,7 @@ async function gather(
   for (;;) {
     const { done, value } = await reader.read();
     // A cancelled reader ends as if the body had: what came is not the whole.
-    if (arrival.refusal) return no(arrival.refusal);
+    if (arrival.refusal) return refused(arrival.refusal);
     if (done) return { ok: true, bytes: whole.subarray(0, filled) };
     const needed = filled + value.byteLength;
     if (needed > maxBytes) return arrival.refuse({ kind: "too_large", limitBytes: maxBytes });
@@ -159,10 +159,10 @@ async function fill(body: ReadableStream<Uint8Array>, length: number, arrival: A
   let filled = 0;
   for (;;) {
     const { done, value } = await reader.read(whole.subarray(filled));
-    if (arrival.refusal) return no(arrival.refusal);
+    if (arrival.refusal) return refused(arrival.refusal);
     // What was given is detached; its memory comes back under a new name.
     if (value) whole = new Uint8Array(value.buffer as ArrayBuffer);
-    if (done) return filled === length ? { ok: true, bytes: whole.subarray(0, filled) } : no(BROKEN);
+    if (done) return filled === length ? { ok: true, bytes: whole.subarray(0, filled) } : refused(BROKEN);
     filled += value.byteLength;
     if (filled > length) return arrival.refuse(BROKEN);
     arrival.came(value.byteLength);

@@ -7,15 +7,14 @@ import type { Endpoint } from "../../core/endpoints/endpoint.ts";
 import { MAX_VALUES, parseText, readInTurns } from "../../core/formats/json.ts";
 import { freshBoundary } from "../../core/formats/multipart/form-writer.ts";
 import { boundaryOf, parseForm } from "../../core/formats/multipart.ts";
-import type { Refusal } from "../../core/refusal.ts";
+import { type Outcome, refused } from "../../core/outcome.ts";
 import type { IdentifiedCall, ParsedCall, Step } from "../call.ts";
 import type { Ports } from "../ports.ts";
 import { free, readBody } from "./body-reader.ts";
 import type { BodyKeeper } from "./upload-slot.ts";
 
-type ReadBody = { ok: true; body: RawBody } | { ok: false; refusal: Refusal };
+type ReadBody = Outcome<{ body: RawBody }>;
 
-const refused = (refusal: Refusal): ReadBody => ({ ok: false, refusal });
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
 export async function parse(identified: IdentifiedCall, ports: Pick<Ports, "now">): Promise<Step<ParsedCall>> {

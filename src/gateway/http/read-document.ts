@@ -7,16 +7,15 @@
  * is, and costs the isolate what was read of it until then.
  */
 import { AnswerFilter, type MemberRules } from "../../core/formats/answer-filter.ts";
+import { joinBytes } from "../../core/formats/bytes.ts";
 import { MAX_VALUES } from "../../core/formats/json.ts";
 import type { JsonReader } from "../../core/meters/meter.ts";
 import type { Failure } from "../../core/routing/failure.ts";
 import { LARGE_BYTES } from "../../core/uploads/upload-limiter.ts";
-import type { Ports, UpstreamAnswer } from "../ports.ts";
+import type { Answered, Ports } from "../ports.ts";
 import { AnswerPlace } from "./answer-slot.ts";
-import { join, readChunks, type Taken } from "./upstream-body.ts";
+import { readChunks, type Taken } from "./upstream-body.ts";
 import { parseAnswer } from "./upstream-errors.ts";
-
-type Answered = UpstreamAnswer & { kind: "answer" };
 
 const MOST_HELD_BYTES = 4 * 1024 * 1024;
 
@@ -115,10 +114,10 @@ class Head {
   open(reader: JsonReader, ended: boolean): OpenedDocument | { failure: Failure } {
     if (ended && !this.#filter.whole) return MALFORMED;
     if (!ended || this.#filter.values > MAX_VALUES) return this.#unread(reader);
-    const came = join(this.#came, this.#bytes);
+    const came = joinBytes(this.#came);
     this.#came = [];
     if (!reader.read(parseAnswer(came))) return MALFORMED;
-    const bytes = this.#filter.changed ? join(this.#passes) : came;
+    const bytes = this.#filter.changed ? joinBytes(this.#passes) : came;
     if (!this.place) return { kind: "document", bytes, reader };
     return this.#passing(reader, { head: [bytes], understood: true, created: reader.created?.() ?? null });
   }

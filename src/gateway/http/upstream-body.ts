@@ -1,9 +1,8 @@
 /**
  * Reading an upstream's body within bounds: its size, and the clock.
  */
-import type { Ports, UpstreamAnswer } from "../ports.ts";
-
-type Answered = UpstreamAnswer & { kind: "answer" };
+import { joinBytes } from "../../core/formats/bytes.ts";
+import type { Answered, Ports } from "../ports.ts";
 
 /** How often time limits are looked at. */
 const TICK_MS = 1_000;
@@ -78,7 +77,7 @@ export async function readUpstream(
     return length > maxBytes ? "malformed" : "more";
   };
   const read = await readChunks(answer, keep, signal, ports);
-  return read === "ended" ? join(chunks, length) : read;
+  return read === "ended" ? joinBytes(chunks) : read;
 }
 
 /**
@@ -126,18 +125,4 @@ export async function readChunks<T extends Taken>(
     watchdog.stop();
     signal.removeEventListener("abort", cancel);
   }
-}
-
-/** One array of all chunks. */
-export function join(
-  chunks: readonly Uint8Array[],
-  length = chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
-): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return whole;
 }

@@ -8,6 +8,7 @@
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId } from "../../core/ids.ts";
+import { cutPage } from "./cut-page.ts";
 
 export interface AccountRow {
   readonly number: AccountNumber;
@@ -97,12 +98,5 @@ export async function listAccounts(books: D1Database, page: PageRequest): Promis
     )
     .bind(Number(page.cursor ?? 0), page.limit + 1)
     .all<Stored>();
-  return pageOf(results.map(accountOf), page, (account) => String(account.number));
-}
-
-/** Cuts a list that was read with one row too many, and adds the cursor of the next page. */
-export function pageOf<T>(rows: readonly T[], page: PageRequest, cursorOf: (row: T) => string): Page<T> {
-  const data = rows.slice(0, page.limit);
-  const last = data.at(-1);
-  return { data, nextCursor: rows.length > page.limit && last !== undefined ? cursorOf(last) : null };
+  return cutPage(results.map(accountOf), page, (account) => String(account.number));
 }

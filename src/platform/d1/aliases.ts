@@ -5,7 +5,7 @@
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import type { AliasRow, Target } from "../../core/routing/routes.ts";
-import { pageOf } from "./accounts.ts";
+import { cutPage } from "./cut-page.ts";
 
 export interface StoredAlias {
   alias: string;
@@ -71,7 +71,7 @@ export async function listAliases(
     )
     .bind(alias ?? "", owner ?? "", account ?? null, page.limit + 1)
     .all<StoredAlias>();
-  return pageOf(results.map(aliasOf), page, (row) => `${row.alias} ${row.account ?? ""}`);
+  return cutPage(results.map(aliasOf), page, (row) => `${row.alias} ${row.account ?? ""}`);
 }
 
 /** Aliases with a target `<name>:<instance_id>` that accounts other than `account` may call. */

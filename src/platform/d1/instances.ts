@@ -3,7 +3,7 @@
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import type { InstanceRow } from "../../core/routing/routes.ts";
-import { pageOf } from "./accounts.ts";
+import { cutPage } from "./cut-page.ts";
 
 export interface StoredInstance {
   instance_id: number;
@@ -62,5 +62,5 @@ export async function listInstances(
     )
     .bind(Number(page.cursor ?? 0), account ?? null, page.limit + 1)
     .all<StoredInstance>();
-  return pageOf(results.map(instanceOf), page, (row) => String(row.instanceId));
+  return cutPage(results.map(instanceOf), page, (row) => String(row.instanceId));
 }

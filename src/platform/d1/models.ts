@@ -2,7 +2,7 @@
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import type { ModelKind, ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
-import { pageOf } from "./accounts.ts";
+import { cutPage } from "./cut-page.ts";
 
 export interface StoredModel {
   model: string;
@@ -87,5 +87,5 @@ export async function listModels(books: D1Database, page: PageRequest, nowMs: nu
     )
     .bind(page.cursor ?? "", nowMs, page.limit + 1)
     .all<StoredModel>();
-  return pageOf(results.map(modelOf), page, (row) => row.model);
+  return cutPage(results.map(modelOf), page, (row) => row.model);
 }

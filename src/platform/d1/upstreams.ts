@@ -2,7 +2,7 @@
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import type { UpstreamRow } from "../../core/routing/routes.ts";
-import { pageOf } from "./accounts.ts";
+import { cutPage } from "./cut-page.ts";
 
 export interface StoredUpstream {
   id: string;
@@ -74,7 +74,7 @@ export async function listUpstreams(books: D1Database, page: PageRequest): Promi
     .prepare(`select ${UPSTREAM_COLUMNS} from upstreams where id > ?1 order by id limit ?2`)
     .bind(page.cursor ?? "", page.limit + 1)
     .all<StoredUpstream>();
-  return pageOf(results.map(upstreamOf), page, (row) => row.id);
+  return cutPage(results.map(upstreamOf), page, (row) => row.id);
 }
 
 /** Returns the ids that have no upstream. */

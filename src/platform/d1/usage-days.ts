@@ -5,14 +5,14 @@
  * the day is summed again in the same transaction, so a day here always equals the sum of its hours.
  */
 import { HOUR_MS } from "./usage-events.ts";
-import { GROUPS, QUANTITIES } from "./usage-sums.ts";
+import { floorTo, GROUPS, QUANTITIES, SUMS, type Summed, sumClosed } from "./usage-sums.ts";
 
 export const DAY_MS = 24 * HOUR_MS;
-export const floorDay = (ms: number): number => ms - (ms % DAY_MS);
+export const floorDay = (ms: number): number => floorTo(ms, DAY_MS);
 
 const SUM_DAY = `
   insert into usage_days (day_ms, ${GROUPS}, calls, errors, ${QUANTITIES.join(", ")})
-  select ?1, ${GROUPS}, sum(calls), sum(errors), ${QUANTITIES.map((column) => `sum(${column})`).join(", ")}
+  select ?1, ${GROUPS}, sum(calls), sum(errors), ${SUMS}
   from usage_hours where hour_ms >= ?1 and hour_ms < ?1 + ${DAY_MS} group by ${GROUPS}`;
 
 /** Statements that sum an hour's day again, if it was summed before. */
@@ -30,25 +30,15 @@ export async function sumDays(books: D1Database, most: number): Promise<number> 
   const summedUntilMs = await books
     .prepare("select summed_until_ms from usage_progress")
     .first<number>("summed_until_ms");
-  const closedUntilMs = floorDay(summedUntilMs ?? 0);
-  for (let summed = 0; ; summed++) {
-    const first = await books
-      .prepare(
-        `select min(hour_ms) as first from usage_hours
-         where hour_ms >= (select days_summed_until_ms from usage_progress) and hour_ms < ?1`,
-      )
-      .bind(closedUntilMs)
-      .first<number | null>("first");
-    const dayMs = first === null ? undefined : floorDay(first);
-    if (dayMs !== undefined && summed === most) return summed;
-    const advance = books
-      .prepare("update usage_progress set days_summed_until_ms = max(days_summed_until_ms, ?1)")
-      .bind(dayMs === undefined ? closedUntilMs : dayMs + DAY_MS);
-    if (dayMs === undefined) {
-      await advance.run();
-      return summed;
-    }
-    const clear = books.prepare("delete from usage_days where day_ms = ?1").bind(dayMs);
-    await books.batch([clear, books.prepare(SUM_DAY).bind(dayMs), advance]);
-  }
+  return sumClosed(books, DAYS, floorDay(summedUntilMs ?? 0), most);
 }
+
+const DAYS: Summed = {
+  lengthMs: DAY_MS,
+  from: { table: "usage_hours", time: "hour_ms" },
+  progress: "days_summed_until_ms",
+  sum: (books, dayMs) => [
+    books.prepare("delete from usage_days where day_ms = ?1").bind(dayMs),
+    books.prepare(SUM_DAY).bind(dayMs),
+  ],
+};

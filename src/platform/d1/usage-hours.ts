@@ -7,7 +7,7 @@
  */
 import { sumDayAgain } from "./usage-days.ts";
 import { HOUR_MS } from "./usage-events.ts";
-import { GROUPS, QUANTITIES } from "./usage-sums.ts";
+import { floorTo, GROUPS, QUANTITIES, SUMS, type Summed, sumClosed } from "./usage-sums.ts";
 
 /** Generous time for a call's end to reach D1. Later ones are late events; they are not lost. */
 export const GRACE_MS = 10 * 60_000;
@@ -25,8 +25,7 @@ export const EVENT_AS_HOUR = [GROUPS, `${CALL} as calls`, `${ERROR} as errors`, 
 
 const SUM_HOUR = `
   insert into usage_hours (hour_ms, ${HOUR_COLUMNS})
-  select ?1, ${GROUPS}, sum(${CALL}), sum(${ERROR}),
-    ${QUANTITIES.map((column) => `sum(${column})`).join(", ")}
+  select ?1, ${GROUPS}, sum(${CALL}), sum(${ERROR}), ${SUMS}
   from usage_events where ended_ms >= ?1 and ended_ms < ?1 + ${HOUR_MS} group by ${GROUPS}`;
 
 /** Statements that sum one hour again. */
@@ -44,34 +43,19 @@ export async function sumHours(books: D1Database, nowMs: number, most: number): 
     .bind(most)
     .all<{ hour_ms: number }>();
   for (const { hour_ms: hourMs } of late.results) await books.batch(sumHour(books, hourMs));
-  let summed = late.results.length;
+  const summed = late.results.length;
   const closedUntilMs = floorHour(nowMs - GRACE_MS);
-  for (; summed < most; summed++) {
-    const hourMs = await nextHour(books, closedUntilMs);
-    const advance = books
-      .prepare("update usage_progress set summed_until_ms = max(summed_until_ms, ?1)")
-      .bind(hourMs === undefined ? closedUntilMs : hourMs + HOUR_MS);
-    // In one transaction, so an event either comes before the sum and is included, or after it and marks its hour as
-    // late.
-    await books.batch(hourMs === undefined ? [advance] : [...sumHour(books, hourMs), advance]);
-    if (hourMs === undefined) break;
-  }
-  return summed;
+  return summed + (await sumClosed(books, HOURS, closedUntilMs, most - summed));
 }
 
-/** The first hour with events that is closed and not yet summed. */
-async function nextHour(books: D1Database, closedUntilMs: number): Promise<number | undefined> {
-  const first = await books
-    .prepare(
-      `select min(ended_ms) as first from usage_events
-       where ended_ms >= (select summed_until_ms from usage_progress) and ended_ms < ?1`,
-    )
-    .bind(closedUntilMs)
-    .first<number | null>("first");
-  return first === null ? undefined : floorHour(first);
-}
+const HOURS: Summed = {
+  lengthMs: HOUR_MS,
+  from: { table: "usage_events", time: "ended_ms" },
+  progress: "summed_until_ms",
+  sum: sumHour,
+};
 
-export const floorHour = (ms: number): number => ms - (ms % HOUR_MS);
+export const floorHour = (ms: number): number => floorTo(ms, HOUR_MS);
 
 /** Deletes raw events that ended before `beforeMs`, at most `most` in this run. Returns how many. */
 export async function deleteOldUsage(books: D1Database, beforeMs: number, most: number): Promise<number> {

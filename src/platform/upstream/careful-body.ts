@@ -8,7 +8,7 @@
  * (docs/decisions/0005-what-was-handed-over.md).
  */
 import { connect } from "cloudflare:sockets";
-import { joinPieces } from "../../core/endpoints/payload.ts";
+import { joinBytes } from "../../core/formats/bytes.ts";
 
 /** Longer than a region on the same continent takes to refuse a connection, ms. */
 const REFUSAL_MS = 50;
@@ -33,7 +33,7 @@ export interface Sendable {
 export function sendable(pieces: readonly Uint8Array<ArrayBuffer>[] | null, careful: boolean): Sendable {
   const length = pieces?.reduce((sum, piece) => sum + piece.length, 0) ?? 0;
   if (pieces === null || (!careful && length <= COPIED_BYTES)) {
-    return { body: pieces && joinPieces(pieces), whole: () => true, stop: () => undefined };
+    return { body: pieces && joinBytes(pieces), whole: () => true, stop: () => undefined };
   }
   const { readable, writable } = new FixedLengthStream(length);
   const writing = new Writing(writable.getWriter(), careful);

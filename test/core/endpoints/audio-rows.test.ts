@@ -6,7 +6,7 @@ import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { speech } from "../../../src/core/endpoints/inference/speech.ts";
 import { MAX_FILE_BYTES, transcription } from "../../../src/core/endpoints/inference/transcription.ts";
 import { textLocalEdit, voiceClone } from "../../../src/core/endpoints/inference/voice.ts";
-import { joinPieces } from "../../../src/core/endpoints/payload.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import type { BytesReader } from "../../../src/core/meters/meter.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";
 import { formBody, type formBytes } from "../../support/fixtures.ts";
@@ -136,7 +136,7 @@ describe("documented fields, at their limits and one beyond", () => {
     const tuning = fields(EDIT, { num_steps: "32", "weird-name[1]": "é\r\n--x" });
     for (const given of [tuning, [...tuning.slice(1), ...tuning.slice(0, 1)]]) {
       const { payload } = callOf(parseForm(textLocalEdit, given));
-      const sent = new TextDecoder().decode(joinPieces(payload.encode({ model: "target:1" }) ?? []));
+      const sent = new TextDecoder().decode(joinBytes(payload.encode({ model: "target:1" }) ?? []));
       const whole = formBody(...given);
       const parts = whole.kind === "form" ? whole.parts : [];
       for (const { name, content } of parts.filter(({ name }) => name !== "model")) {

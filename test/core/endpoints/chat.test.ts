@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RawCall } from "../../../src/core/endpoints/call.ts";
 import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
-import { joinPieces, type SetFields } from "../../../src/core/endpoints/payload.ts";
+import type { SetFields } from "../../../src/core/endpoints/payload.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";
 
 const ROW: ModelRow = {
@@ -17,7 +18,7 @@ const ROW: ModelRow = {
 const BASE = { model: "m", messages: [{ role: "user", content: "hi" }] };
 
 const encodePayload = (call: ReturnType<typeof callOf>, fields: SetFields) =>
-  joinPieces(call.payload.encode(fields) ?? []);
+  joinBytes(call.payload.encode(fields) ?? []);
 
 const raw = (value: unknown): RawCall => ({ askedPath: "", params: {}, body: { kind: "json", value } });
 

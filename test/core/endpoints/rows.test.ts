@@ -4,8 +4,8 @@ import { embeddings } from "../../../src/core/endpoints/inference/embeddings.ts"
 import { imageGenerations } from "../../../src/core/endpoints/inference/images.ts";
 import { rerank } from "../../../src/core/endpoints/inference/rerank.ts";
 import { createResponse, getResponse } from "../../../src/core/endpoints/inference/responses.ts";
-import { joinPieces } from "../../../src/core/endpoints/payload.ts";
 import { ENDPOINTS } from "../../../src/core/endpoints/table.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import type { AnswerReader } from "../../../src/core/meters/meter.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";
 
@@ -289,7 +289,7 @@ describe("responses", () => {
   it("go upstream with the cap in their documented field, and keep the id they continue", () => {
     const { payload } = callOf(createResponse, { ...RESPONSE, max_output_tokens: 9, previous_response_id: "resp_9" });
     const sent = JSON.parse(
-      new TextDecoder().decode(joinPieces(payload.encode({ model: "t", max_output_tokens: 9 }) ?? [])),
+      new TextDecoder().decode(joinBytes(payload.encode({ model: "t", max_output_tokens: 9 }) ?? [])),
     );
     expect(sent).toEqual({ ...RESPONSE, model: "t", max_output_tokens: 9, previous_response_id: "resp_9" });
   });

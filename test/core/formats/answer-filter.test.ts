@@ -4,7 +4,8 @@ import { answerRules, CHAT_ANSWER, RESPONSE_ANSWER, withUsageAnew } from "../../
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
 import { createResponse } from "../../../src/core/endpoints/inference/responses.ts";
-import { AnswerFilter, concat, type MemberRules } from "../../../src/core/formats/answer-filter.ts";
+import { AnswerFilter, type MemberRules } from "../../../src/core/formats/answer-filter.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import { DEEPEST } from "../../../src/core/formats/json-scan.ts";
 import { FIXTURES } from "../../support/fixtures.ts";
 
@@ -57,7 +58,7 @@ function pass(text: string | Uint8Array, rules: MemberRules, lengths: readonly n
     if (!passed) return { filter, text: null };
     out.push(...passed);
   }
-  return { filter, text: filter.whole ? decoder.decode(concat(out)) : null };
+  return { filter, text: filter.whole ? decoder.decode(joinBytes(out)) : null };
 }
 
 const splits = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 });

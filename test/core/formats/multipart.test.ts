@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { imageEdits } from "../../../src/core/endpoints/inference/images.ts";
-import { joinPieces } from "../../../src/core/endpoints/payload.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import { boundaryOf, parseForm } from "../../../src/core/formats/multipart.ts";
 import { BOUNDARY, FRESH_BOUNDARY, formBytes } from "../../support/fixtures.ts";
 
@@ -133,7 +133,7 @@ describe("a form on its way upstream", () => {
     (_, fields) => {
       const parsed = edit(...fields);
       if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
-      const sent = parseForm(joinPieces(parsed.call.payload.encode({ model: "target" }) ?? []), FRESH_BOUNDARY);
+      const sent = parseForm(joinBytes(parsed.call.payload.encode({ model: "target" }) ?? []), FRESH_BOUNDARY);
       if (!sent.ok) throw new Error(sent.message);
       const fieldsSent = Object.fromEntries(sent.parts.map(({ name, content }) => [name, [...content]]));
       expect(text(new Uint8Array(fieldsSent.model ?? []))).toBe("target");

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { videoGenerations, videoQuote } from "../../../src/core/endpoints/inference/video.ts";
-import { joinPieces } from "../../../src/core/endpoints/payload.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import { urlFault } from "../../../src/core/formats/public-url.ts";
 
 const MODEL = "service-video-gen-2.0";
@@ -17,7 +17,7 @@ const parse = (value: unknown, endpoint: Endpoint = videoGenerations) =>
 function sent(fields: object): Record<string, unknown> {
   const parsed = parse({ ...BASE, ...fields });
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
-  return JSON.parse(new TextDecoder().decode(joinPieces(parsed.call.payload.encode({ model: "t" }) ?? [])));
+  return JSON.parse(new TextDecoder().decode(joinBytes(parsed.call.payload.encode({ model: "t" }) ?? [])));
 }
 /** `accepted`, or the field and the number of the rule that the refusal names. */
 function verdict(value: unknown, endpoint?: Endpoint): string {

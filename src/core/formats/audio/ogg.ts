@@ -3,6 +3,7 @@
  * trusted: a sender can write any value. Only the one of a last page may shorten its last packet. Chained streams add
  * up.
  */
+import { joinBytes } from "../bytes.ts";
 import { opusPacketMs, VORBIS_TAIL_BYTES, VorbisClock } from "./packets.ts";
 import { type AudioWindow, MAX_FALSE_STARTS, type Tally, type Walk } from "./window.ts";
 
@@ -100,9 +101,6 @@ class OggStream {
   }
 
   #keepTail(piece: Uint8Array): void {
-    const joined = new Uint8Array(this.#tail.length + piece.length);
-    joined.set(this.#tail);
-    joined.set(piece, this.#tail.length);
-    this.#tail = joined.slice(-VORBIS_TAIL_BYTES);
+    this.#tail = joinBytes([this.#tail, piece]).slice(-VORBIS_TAIL_BYTES);
   }
 }

@@ -7,7 +7,7 @@
 import { DAY, TrailingCount } from "../../../core/account/trailing-count.ts";
 import type { Sql } from "../schema.ts";
 import type { RecentHold } from "./holds.ts";
-import { addTo, type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
+import { addTo, eachSum, type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
 
 /** Admissions between two roll-ups: the most that a restart reads again. */
 const ROLL_UP_EVERY = 256;
@@ -94,16 +94,14 @@ export class DayRequests {
   }
 
   #rollUp(nowMs: number): void {
-    for (const [subject, slots] of this.#tail) {
-      for (const [slot, requests] of slots) {
-        this.#sql.exec(
-          `INSERT INTO requests_by_slot VALUES (?, ?, ?)
-           ON CONFLICT (slot, subject) DO UPDATE SET requests = requests + excluded.requests`,
-          slot,
-          subject,
-          requests,
-        );
-      }
+    for (const [subject, slot, requests] of eachSum(this.#tail)) {
+      this.#sql.exec(
+        `INSERT INTO requests_by_slot VALUES (?, ?, ?)
+         ON CONFLICT (slot, subject) DO UPDATE SET requests = requests + excluded.requests`,
+        slot,
+        subject,
+        requests,
+      );
     }
     this.#sql.exec("UPDATE marks SET holds_through = ?, holds_at_ms = ?", this.#lastSeq, nowMs);
     this.#through = this.#lastSeq;

@@ -17,6 +17,13 @@ export function subjectsOf({ keyId, teamId }: Party): readonly Subject[] {
   return teamId === null ? [`key:${keyId}`, "account"] : [`key:${keyId}`, `team:${teamId}`, "account"];
 }
 
+/** Every sum of all subjects. */
+export function* eachSum(
+  sums: ReadonlyMap<Subject, ReadonlyMap<number, number>>,
+): Generator<readonly [subject: Subject, period: number, amount: number]> {
+  for (const [subject, periods] of sums) for (const [period, amount] of periods) yield [subject, period, amount];
+}
+
 /** Adds to a sum per subject and period. */
 export function addTo(sums: Map<Subject, Map<number, number>>, subject: Subject, period: number, amount: number): void {
   const periods = sums.get(subject) ?? new Map<number, number>();

@@ -8,7 +8,7 @@ import { budgetWindow, dayOf } from "../../../core/account/budgets.ts";
 import { BUDGET_DURATIONS, type BudgetDuration } from "../../../core/account/tenant.ts";
 import type { KeyId, TeamId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
-import { addTo, type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
+import { addTo, eachSum, type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
 
 /** Ledger entries between two roll-ups: the most that a restart reads again. */
 const ROLL_UP_EVERY = 256;
@@ -94,16 +94,14 @@ export class Spending {
   }
 
   #rollUp(entryId: number): void {
-    for (const [subject, days] of this.#tail) {
-      for (const [day, amount] of days) {
-        this.#sql.exec(
-          `INSERT INTO spent_by_day VALUES (?, ?, ?)
-           ON CONFLICT (subject, day) DO UPDATE SET spent_nano_usd = spent_nano_usd + excluded.spent_nano_usd`,
-          subject,
-          day,
-          amount,
-        );
-      }
+    for (const [subject, day, amount] of eachSum(this.#tail)) {
+      this.#sql.exec(
+        `INSERT INTO spent_by_day VALUES (?, ?, ?)
+         ON CONFLICT (subject, day) DO UPDATE SET spent_nano_usd = spent_nano_usd + excluded.spent_nano_usd`,
+        subject,
+        day,
+        amount,
+      );
     }
     this.#sql.exec("UPDATE marks SET entries_through = ?", entryId);
     this.#through = entryId;
