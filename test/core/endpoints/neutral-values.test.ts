@@ -4,7 +4,7 @@ import type { RawBody } from "../../../src/core/endpoints/body.ts";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { imageEdits, imageGenerations } from "../../../src/core/endpoints/inference/images.ts";
 import { getResponse } from "../../../src/core/endpoints/inference/responses.ts";
-import { joinPieces } from "../../../src/core/endpoints/payload.ts";
+import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import { formBody, type formBytes } from "../../support/fixtures.ts";
 
 const parse = (endpoint: Endpoint, body: RawBody) => endpoint.parse({ askedPath: "/", params: {}, body });
@@ -12,7 +12,7 @@ const parse = (endpoint: Endpoint, body: RawBody) => endpoint.parse({ askedPath:
 function sentBy(endpoint: Endpoint, body: RawBody): string {
   const parsed = parse(endpoint, body);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.refusal));
-  return new TextDecoder().decode(joinPieces(parsed.call.payload.encode({}) ?? []));
+  return new TextDecoder().decode(joinBytes(parsed.call.payload.encode({}) ?? []));
 }
 
 const image = (size: unknown): RawBody => ({ kind: "json", value: { model: "m", prompt: "x", size } });
