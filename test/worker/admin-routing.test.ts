@@ -251,6 +251,8 @@ describe("models", () => {
       prompt_overhead_tokens: null,
       max_part_tokens: null,
       part_tokens: 1700,
+      display_name: null,
+      vram_gb: null,
       upstream: "main",
     });
     const now = await done("PUT", "/models/llama", { ...CHAT, prices: { input_tokens: { cost_usd: 1 } } });
@@ -298,6 +300,32 @@ describe("models", () => {
     ["__proto__", {}, "model"],
   ])("model %s with %j is refused by its field", async (model, body, param) => {
     expect(await call("PUT", `/models/${model}`, { ...CHAT, ...body })).toMatchObject(bad(param));
+  });
+
+  describe("what is rented has names and units of its own", () => {
+    const GPU = { kind: "gpu", prices: { gpu_hours: { cost_usd: 2, price_usd: 2.5 } } };
+    const put = (model: string, body: Json) => call("PUT", `/models/${encodeURIComponent(model)}`, body);
+
+    it("a GPU and storage are sold by rows of the price book", async () => {
+      expect(await put("gpu/H100%20SXM", { ...GPU, display_name: "H100", vram_gb: 80 })).toMatchObject({
+        status: 200,
+        body: { model: "gpu/H100%20SXM", display_name: "H100", vram_gb: 80, prices: GPU.prices },
+      });
+      const storage = { kind: "storage", prices: { storage_gb_days: { cost_usd: 0.003 } } };
+      expect(await put("storage/drive", storage)).toMatchObject({ status: 200 });
+    });
+
+    it.each<[string, string, Json, string]>([
+      ["a GPU under a model's name", "h100", GPU, "model"],
+      ["a model under a GPU's name", "gpu/H100", CHAT, "model"],
+      ["storage of an unknown sort", "storage/tape", { ...GPU, kind: "storage" }, "model"],
+      ["a GPU priced by tokens", "gpu/A", { ...GPU, prices: CHAT.prices }, "prices.input_tokens"],
+      ["a model priced by GPU-hours", "a", { ...CHAT, prices: GPU.prices }, "prices.gpu_hours"],
+      ["a GPU at an upstream", "gpu/A", { ...GPU, upstream: "main" }, "upstream"],
+      ["a GPU for nothing", "gpu/A", { ...GPU, free: true, prices: { gpu_hours: { cost_usd: 1 } } }, "free"],
+    ])("%s is refused", async (_, model, body, param) => {
+      expect(await put(model, body)).toMatchObject(bad(param));
+    });
   });
 
   it("a cost of zero is fine where there is a price, and a free model needs none", async () => {

@@ -9,7 +9,9 @@ import { timeAnswer, usdAnswer } from "./fields.ts";
 /** Who reads it: tenants see neither cost nor what the operator makes of it. */
 export type Reader = "operator" | "tenant";
 
-const MILLI: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => UNITS[unit].perPrice === 1_000));
+/** Seconds and hours are metered in milliseconds, and shown as they are priced. */
+const TIMES: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => /_(seconds|hours)$/.test(unit)));
+const shown = (unit: Unit, metered: number): number => (TIMES.has(unit) ? metered / UNITS[unit].perPrice : metered);
 
 const counts = {
   calls: z.int(),
@@ -53,7 +55,7 @@ type Column = readonly [name: string, cell: (row: UsageRow) => Cell];
 const QUANTITIES: readonly Column[] = [
   ["calls", (row) => row.calls],
   ["errors", (row) => row.errors],
-  ...UNIT_NAMES.map((unit): Column => [unit, (row) => (MILLI.has(unit) ? row.usage[unit] / 1_000 : row.usage[unit])]),
+  ...UNIT_NAMES.map((unit): Column => [unit, (row) => shown(unit, row.usage[unit])]),
 ];
 const PRICE: Column = ["price_usd", (row) => usd(row.priceNanoUsd)];
 const LATENCY: Column = ["latency_ms", (row) => row.latencyMs];

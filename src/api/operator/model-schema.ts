@@ -30,6 +30,14 @@ export const ModelBody = z
     part_tokens: tokens(0, 100_000_000).meta({
       description: "What such a part counts for where the upstream's usage is not known (256 for an image)",
     }),
+    display_name: z
+      .string()
+      .min(1)
+      .max(200)
+      .nullable()
+      .optional()
+      .meta({ description: "Of a GPU: its name for tenants" }),
+    vram_gb: z.int().min(1).max(100_000).nullable().optional().meta({ description: "Of a GPU" }),
     upstream: z
       .string()
       .nullable()
@@ -51,6 +59,8 @@ export const RowAnswer = z
     prompt_overhead_tokens: z.int().nullable(),
     max_part_tokens: z.int().nullable(),
     part_tokens: z.int().nullable(),
+    display_name: z.string().nullable(),
+    vram_gb: z.int().nullable(),
     upstream: z.string().nullable(),
   })
   .meta({ id: "PriceBookRow" });

@@ -3,8 +3,8 @@
  * and goes on explaining old charges. Token prices are USD per million, the others USD per second, image or request.
  */
 import * as z from "zod";
-import type { ModelRow } from "../../core/pricing/prices.ts";
-import { UNIT_NAMES } from "../../core/pricing/usage.ts";
+import type { ModelKind, ModelRow } from "../../core/pricing/prices.ts";
+import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { deleteModel, listModels, modelHistory, putModel } from "../../platform/d1/models.ts";
 import type { AdminRoutes } from "../kit/context.ts";
 import { Deleted, deleted, listOf, modelName, namedPage, pageRequest } from "../kit/fields.ts";
@@ -26,6 +26,8 @@ const serializeRow = (row: ModelRow) => ({
   prompt_overhead_tokens: row.promptOverheadTokens ?? null,
   max_part_tokens: row.maxPartTokens ?? null,
   part_tokens: row.partTokens ?? null,
+  display_name: row.displayName ?? null,
+  vram_gb: row.vramGb ?? null,
   upstream: row.upstream ?? null,
 });
 
@@ -96,6 +98,7 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
     throw invalid("model", "`model` must be 1 to 200 characters without spaces.");
   }
   checkPrices(body);
+  checkCompute(called, body);
   if (body.kind === "chat" && !body.max_output_tokens) {
     throw invalid(
       "max_output_tokens",
@@ -114,8 +117,50 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
     ...(typeof body.prompt_overhead_tokens === "number" && { promptOverheadTokens: body.prompt_overhead_tokens }),
     ...(typeof body.max_part_tokens === "number" && { maxPartTokens: body.max_part_tokens }),
     ...(typeof body.part_tokens === "number" && { partTokens: body.part_tokens }),
+    ...(body.display_name && { displayName: body.display_name }),
+    ...(body.vram_gb && { vramGb: body.vram_gb }),
   };
 }
+
+/** Rented machines and storage have rows of their own names and units; a model's row has neither. */
+function checkCompute(called: string, { kind, prices, upstream, free }: z.output<typeof ModelBody>): void {
+  const sold = SOLD[kind];
+  if (sold ? !sold.name.test(called) : /^(gpu|storage)\//.test(called)) {
+    const hint = sold ? sold.hint : "Names with `gpu/` and `storage/` are for those kinds.";
+    throw invalid("model", `\`${called}\` cannot be of the kind \`${kind}\`. ${hint}`);
+  }
+  const units = sold?.units ?? MODEL_UNITS;
+  const other = UNIT_NAMES.find((unit) => prices[unit] !== undefined && !units.includes(unit));
+  if (other) {
+    throw invalid(
+      `prices.${other}`,
+      `\`prices.${other}\` is no unit of the kind \`${kind}\`: it has ${units.join(", ")}.`,
+    );
+  }
+  if (sold && upstream)
+    throw invalid("upstream", `\`upstream\` is for models. A \`${kind}\` is sold where the account has its seat.`);
+  if (sold && free) throw invalid("free", `A \`${kind}\` cannot be free: leave out \`free\`.`);
+}
+
+interface Sold {
+  readonly name: RegExp;
+  readonly hint: string;
+  readonly units: readonly Unit[];
+}
+const SOLD: { readonly [K in ModelKind]?: Sold } = {
+  gpu: {
+    name: /^gpu\/./,
+    hint: "Name it `gpu/<gpu_type>`, the type URI-encoded.",
+    units: ["gpu_hours", "interruptible_gpu_hours"],
+  },
+  storage: {
+    name: /^storage\/(drive|filesystem)$/,
+    hint: "Name it `storage/drive` or `storage/filesystem`.",
+    units: ["storage_gb_days"],
+  },
+};
+const SOLD_UNITS = Object.values(SOLD).flatMap(({ units }) => units);
+const MODEL_UNITS: readonly Unit[] = UNIT_NAMES.filter((unit) => !SOLD_UNITS.includes(unit));
 
 /** Nothing is given away by a slip: what is not marked free has a price above zero. */
 function checkPrices({ prices, free }: z.output<typeof ModelBody>): void {

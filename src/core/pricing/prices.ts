@@ -14,8 +14,12 @@ export const MODEL_KINDS = [
   "rerank",
   "video",
   "custom",
+  "gpu",
+  "storage",
 ] as const;
 export type ModelKind = (typeof MODEL_KINDS)[number];
+/** Those that are called by name; the others are rented. */
+export const CALLED_KINDS = MODEL_KINDS.filter((kind) => kind !== "gpu" && kind !== "storage");
 
 /** Nano-USD per `perPrice` of a unit (a million tokens, a second, an image, a request). */
 export type UnitPrices = { readonly [U in Unit]?: number };
@@ -39,6 +43,9 @@ export interface ModelRow {
   readonly maxPartTokens?: number | undefined;
   /** Tokens that own count assumes for such a part. */
   readonly partTokens?: number | undefined;
+  /** Of a GPU: what tenants are shown beside its price. */
+  readonly displayName?: string | undefined;
+  readonly vramGb?: number | undefined;
 }
 
 /** How an account's prices differ from the price book's. */
@@ -103,8 +110,8 @@ export function tenantPrices(row: ModelRow, plan: Plan, calledAs: string): Fixed
   return { rule: marked ? `book:${row.model}:markup=${plan.markupPercent}` : `book:${row.model}`, prices: book };
 }
 
-/** The common denominator of all units' prices. */
-const COMMON = 1_000_000n;
+/** A multiple of every unit's `perPrice`. */
+const COMMON = 18_000_000n;
 
 function line(quantity: number, priceNanoUsd: number, unit: Unit): bigint {
   return BigInt(quantity) * BigInt(priceNanoUsd) * (COMMON / BigInt(UNITS[unit].perPrice));

@@ -1,8 +1,8 @@
 /**
  * What a call used, in the units that have prices.
  *
- * `perPrice` is how much of the metered quantity one price buys: tokens are priced per million, seconds are metered in
- * milliseconds and priced per second, everything else is priced each.
+ * `perPrice` is how much of the metered quantity one price buys: tokens are priced per million, seconds and hours are
+ * metered in milliseconds, everything else is priced each.
  */
 export const UNITS = {
   input_tokens: { perPrice: 1_000_000 },
@@ -21,6 +21,10 @@ export const UNITS = {
   transcribed_seconds: { perPrice: 1_000 },
   images: { perPrice: 1 },
   requests: { perPrice: 1 },
+  /** GPU-ms of rented machines. */
+  gpu_hours: { perPrice: 3_600_000 },
+  interruptible_gpu_hours: { perPrice: 3_600_000 },
+  storage_gb_days: { perPrice: 1 },
 } as const;
 
 export type Unit = keyof typeof UNITS;

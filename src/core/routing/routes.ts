@@ -8,7 +8,7 @@
 import type { AccountId } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Owned } from "../owned.ts";
-import { MODEL_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts";
+import { CALLED_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts";
 
 /** Time limits on one upstream call, ms. */
 export interface UpstreamTimeouts {
@@ -258,7 +258,7 @@ export function callableModels(routing: RoutingSnapshot, account: AccountId, now
   // Aliases come last, the account's own after the common ones, so that they override as in resolution.
   const aliases = Object.values(routing.aliases).filter((alias) => alias.account === null || alias.account === account);
   for (const alias of aliases.sort((a, b) => Number(a.account !== null) - Number(b.account !== null))) {
-    const resolution = resolveAlias(routing, alias, { kinds: MODEL_KINDS, instances: true }, nowMs);
+    const resolution = resolveAlias(routing, alias, { kinds: CALLED_KINDS, instances: true }, nowMs);
     if (resolution.ok) offer(alias.alias, resolution.route.row);
   }
   return [...named.values()].sort((a, b) => (a.model < b.model ? -1 : 1));

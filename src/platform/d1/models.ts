@@ -17,10 +17,12 @@ export interface StoredModel {
   prompt_overhead_tokens: number | null;
   max_part_tokens: number | null;
   part_tokens: number | null;
+  display_name: string | null;
+  vram_gb: number | null;
 }
 
 export const MODEL_COLUMNS =
-  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens, part_tokens";
+  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens, part_tokens, display_name, vram_gb";
 
 export const modelOf = (stored: StoredModel): ModelRow => ({
   model: stored.model,
@@ -35,6 +37,8 @@ export const modelOf = (stored: StoredModel): ModelRow => ({
   ...(stored.prompt_overhead_tokens !== null && { promptOverheadTokens: stored.prompt_overhead_tokens }),
   ...(stored.max_part_tokens !== null && { maxPartTokens: stored.max_part_tokens }),
   ...(stored.part_tokens !== null && { partTokens: stored.part_tokens }),
+  ...(stored.display_name !== null && { displayName: stored.display_name }),
+  ...(stored.vram_gb !== null && { vramGb: stored.vram_gb }),
 });
 
 /** Adds a row. It replaces one with the same model and time. */
@@ -42,7 +46,7 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
   await books
     .prepare(
       `insert or replace into models (${MODEL_COLUMNS}, created_ms)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`,
     )
     .bind(
       row.model,
@@ -57,6 +61,8 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
       row.promptOverheadTokens ?? null,
       row.maxPartTokens ?? null,
       row.partTokens ?? null,
+      row.displayName ?? null,
+      row.vramGb ?? null,
       nowMs,
     )
     .run();

@@ -26,6 +26,9 @@ export const UNIT_COLUMNS: { readonly [U in Unit]: string } = {
   transcribed_seconds: "transcribed_ms",
   images: "images",
   requests: "requests",
+  gpu_hours: "gpu_ms",
+  interruptible_gpu_hours: "interruptible_gpu_ms",
+  storage_gb_days: "storage_gb_days",
 };
 
 const PLAIN_COLUMNS: { readonly [Field in Exclude<keyof UsageEvent, "usage" | "late" | "lowInput">]: string } = {

@@ -73,17 +73,20 @@ it("more of any unit never costs less", () => {
   );
 });
 
+/** A multiple of what each unit is priced per. */
+const COMMON = 18_000_000n;
+
 it("a cost is the exact sum, rounded up once", () => {
   fc.assert(
     fc.property(bounds, prices, (usage, table) => {
       let scaled = 0n;
       for (const unit of UNIT_NAMES) {
-        scaled += (BigInt(usage[unit] ?? 0) * BigInt(table[unit] ?? 0) * 1_000_000n) / BigInt(UNITS[unit].perPrice);
+        scaled += (BigInt(usage[unit] ?? 0) * BigInt(table[unit] ?? 0) * COMMON) / BigInt(UNITS[unit].perPrice);
       }
       // Beyond any balance there is: figures lose their last digits there.
-      fc.pre(scaled < BigInt(MAX_NANO_USD) * 1_000_000n);
-      const cost = BigInt(costOf(usage, table)) * 1_000_000n;
-      expect(cost >= scaled && cost - scaled < 1_000_000n).toBe(true);
+      fc.pre(scaled < BigInt(MAX_NANO_USD) * COMMON);
+      const cost = BigInt(costOf(usage, table)) * COMMON;
+      expect(cost >= scaled && cost - scaled < COMMON).toBe(true);
     }),
   );
 });
@@ -189,4 +192,11 @@ it("no unit but cached input goes without a price of its own", () => {
   expect(pricesCover({ cached_input_tokens: 1, input_tokens: 1 }, { input_tokens: 1 })).toBe(true);
   expect(pricesCover({ output_tokens: 1 }, { input_tokens: 1 })).toBe(false);
   expect(pricesCover({ output_tokens: 0 }, {})).toBe(true);
+});
+
+it("a GPU-hour is priced per hour and metered in ms; a GB-day each", () => {
+  expect(costOf({ gpu_hours: 3_600_000 }, { gpu_hours: 2_500_000_000 })).toBe(2_500_000_000);
+  expect(costOf({ gpu_hours: 1 }, { gpu_hours: 3_600_000 })).toBe(1);
+  expect(costOf({ interruptible_gpu_hours: 1_800_000 }, { interruptible_gpu_hours: 3 })).toBe(2);
+  expect(costOf({ storage_gb_days: 50 }, { storage_gb_days: 3_000_000 })).toBe(150_000_000);
 });
