@@ -1,0 +1,185 @@
+/**
+ * The money of drives and filesystems. Day 1 is held at the create and charged when upstream shows it available; each
+ * later day is charged at its start. What cannot be paid stays owed: it is asked for at every turn, oldest day first.
+ * After the grace the resource is deleted, with two warnings before.
+ */
+import {
+  type Act,
+  type Lengths,
+  type MoneyAct,
+  type Rate,
+  type Step,
+  type StorageRental,
+  type TurnFacts,
+  unchanged,
+} from "./rental.ts";
+
+/** The tenant is warned this many days before a deletion. */
+const WARNED_DAYS = [3, 1] as const;
+/** More days at once are taken up by the turns that follow. */
+const MOST_DAYS_A_TURN = 400;
+
+type StorageFacts = Pick<TurnFacts, "graceDays" | keyof Lengths>;
+
+/** The rental of a create. `createdAtMs` counts its days. */
+export function openStorage(rate: Rate, createdAtMs: number): Step<StorageRental> {
+  const amountNanoUsd = rate.priceNanoUsd;
+  const rental: StorageRental = {
+    kind: "storage",
+    rate,
+    createdAtMs,
+    n: 1,
+    heldNanoUsd: amountNanoUsd,
+    phase: "waiting",
+    endMs: null,
+    unpaid: [],
+    warnedMs: [],
+  };
+  return { rental, acts: [{ act: "hold", n: 1, amountNanoUsd }], stop: null };
+}
+
+/** It was seen available: day 1 is charged. */
+export function beginStorage(rental: StorageRental, { dayMs }: Lengths): Step<StorageRental> {
+  if (rental.phase !== "waiting") return unchanged(rental);
+  const after: StorageRental = { ...rental, phase: "kept", heldNanoUsd: null };
+  return { rental: after, acts: [chargeDay(rental, 1, dayMs)], stop: null };
+}
+
+/** No day that begins at `atMs` or later is charged. */
+export function askStorageEnd(rental: StorageRental, atMs: number): Step<StorageRental> {
+  const endMs = Math.min(rental.endMs ?? atMs, atMs);
+  return unchanged(rental.phase === "ended" ? rental : { ...rental, endMs });
+}
+
+/** Upstream shows it deleted, lost or never made. Days that began before stay owed. */
+export function closeStorage(rental: StorageRental, endMs: number, { dayMs }: Lengths): Step<StorageRental> {
+  if (rental.phase === "ended") return unchanged(rental);
+  const asked = askStorageEnd(rental, endMs).rental;
+  const acts: Act[] = asked.heldNanoUsd === null ? [] : [{ act: "release", n: 1 }];
+  const begun = takeUpDays(asked, endMs, dayMs);
+  return { rental: { ...begun, heldNanoUsd: null, phase: "ended" }, acts, stop: null };
+}
+
+/** Brings a storage rental's days up to now. */
+export function turnStorage(rental: StorageRental, nowMs: number, facts: TurnFacts): Step<StorageRental> {
+  if (rental.phase === "waiting") return unchanged(rental);
+  const { dayMs } = facts;
+  const begun = rental.phase === "kept" ? takeUpDays(rental, nowMs, dayMs) : rental;
+  const price = rental.rate.priceNanoUsd;
+  const payable =
+    price === 0 || facts.roomNanoUsd === Number.POSITIVE_INFINITY
+      ? begun.unpaid.length
+      : Math.max(0, Math.floor(facts.roomNanoUsd / price));
+  const paid = begun.unpaid.slice(0, payable);
+  const unpaid = begun.unpaid.slice(payable);
+  const acts: Act[] = paid.flatMap((n): MoneyAct[] => [
+    { act: "hold", n, amountNanoUsd: price },
+    chargeDay(rental, n, dayMs),
+  ]);
+  if (unpaid.length === 0) {
+    const after = paid.length > 0 || begun !== rental ? { ...begun, unpaid, warnedMs: [] } : rental;
+    return { rental: after, acts, stop: null };
+  }
+  // A partial payment makes a later day the first unpaid one: the warnings begin anew.
+  const warnedMs = paid.length > 0 ? [] : begun.warnedMs;
+  return overdue({ ...begun, unpaid, warnedMs }, acts, nowMs, facts);
+}
+
+/** Adds the days that began since the last turn to the unpaid ones. */
+function takeUpDays(rental: StorageRental, nowMs: number, dayMs: number): StorageRental {
+  if (rental.phase === "waiting") return rental;
+  const untilMs = Math.min(nowMs, (rental.endMs ?? Number.POSITIVE_INFINITY) - 1);
+  const begun = Math.floor((untilMs - rental.createdAtMs) / dayMs) + 1;
+  const count = Math.min(MOST_DAYS_A_TURN, begun - rental.n);
+  if (count <= 0) return rental;
+  const days = Array.from({ length: count }, (_, index) => rental.n + 1 + index);
+  return { ...rental, n: rental.n + count, unpaid: [...rental.unpaid, ...days] };
+}
+
+/** Warns, deletes, or gives the days up that nobody will pay. */
+function overdue(
+  rental: StorageRental,
+  paidActs: readonly Act[],
+  nowMs: number,
+  facts: TurnFacts,
+): Step<StorageRental> {
+  const acts = [...paidActs];
+  const { graceDays, dayMs } = facts;
+  const deletesAtMs = deletionMs(rental, graceDays, dayMs);
+  if (deletesAtMs === null || graceDays === null) return { rental, acts, stop: null };
+  if (rental.phase === "ended") {
+    if (nowMs < graceOverMs(rental, graceDays, dayMs)) return { rental, acts, stop: null };
+    return { rental: { ...rental, unpaid: [] }, acts: [...acts, ...lost(rental)], stop: null };
+  }
+  if (rental.endMs !== null) return { rental, acts, stop: null };
+  const next = WARNED_DAYS[rental.warnedMs.length];
+  if (next !== undefined) {
+    const warnsAtMs = deletesAtMs - next * dayMs;
+    if (nowMs < warnsAtMs) return { rental, acts, stop: null };
+    const warned = { ...rental, warnedMs: [...rental.warnedMs, nowMs] };
+    const movedMs = deletionMs(warned, graceDays, dayMs) ?? deletesAtMs;
+    acts.push({ act: "event", event: "storage.deleting", deletesAtMs: movedMs });
+    return { rental: warned, acts, stop: null };
+  }
+  if (nowMs < deletesAtMs || facts.mounted) return { rental, acts, stop: null };
+  // A day that begins just now is not begun.
+  const owed = rental.unpaid.filter((day) => startOfDay(rental, day, dayMs) < nowMs);
+  const n = rental.n - (rental.unpaid.length - owed.length);
+  return { rental: { ...rental, n, unpaid: owed, endMs: nowMs }, acts, stop: "credit_depleted" };
+}
+
+const lost = (rental: StorageRental): MoneyAct[] =>
+  rental.unpaid.map((n) => ({ act: "loss", n, costNanoUsd: rental.rate.costNanoUsd, estimated: false }));
+
+const startOfDay = (rental: StorageRental, day: number, dayMs: number): number =>
+  rental.createdAtMs + (day - 1) * dayMs;
+
+/** When the grace for the first unpaid day is over. */
+function graceOverMs(rental: StorageRental, graceDays: number, dayMs: number): number {
+  return startOfDay(rental, rental.unpaid[0] ?? rental.n + 1, dayMs) + graceDays * dayMs;
+}
+
+/** When it may be deleted: after the grace, and never sooner after a warning than the warning says. */
+function deletionMs(rental: StorageRental, graceDays: number | null, dayMs: number): number | null {
+  if (graceDays === null || rental.unpaid.length === 0) return null;
+  return Math.max(
+    graceOverMs(rental, graceDays, dayMs),
+    ...rental.warnedMs.map((atMs, index) => atMs + (WARNED_DAYS[index] ?? 0) * dayMs),
+  );
+}
+
+/** Whether it shows `suspended` where nothing has it mounted, and may not be attached. */
+export const isUnpaid = (rental: StorageRental): boolean => rental.unpaid.length > 0;
+
+/** Unpaid days are also tried with every credit. */
+export function storageDueMs(rental: StorageRental, { graceDays, dayMs }: StorageFacts): number | null {
+  if (rental.phase === "waiting") return null;
+  const nextDayMs = startOfDay(rental, rental.n + 1, dayMs);
+  const begins =
+    rental.phase === "ended" || (rental.endMs !== null && nextDayMs >= rental.endMs)
+      ? Number.POSITIVE_INFINITY
+      : nextDayMs;
+  const deletesAtMs = deletionMs(rental, graceDays, dayMs);
+  let dueMs = Number.POSITIVE_INFINITY;
+  if (deletesAtMs !== null && graceDays !== null) {
+    if (rental.phase === "ended") dueMs = graceOverMs(rental, graceDays, dayMs);
+    else if (rental.endMs === null) dueMs = deletesAtMs - (WARNED_DAYS[rental.warnedMs.length] ?? 0) * dayMs;
+  }
+  const least = Math.min(begins, dueMs);
+  return least === Number.POSITIVE_INFINITY ? null : least;
+}
+
+function chargeDay(rental: StorageRental, n: number, dayMs: number): MoneyAct {
+  const { rate } = rental;
+  const fromMs = startOfDay(rental, n, dayMs);
+  return {
+    act: "charge",
+    n,
+    fromMs,
+    toMs: fromMs + dayMs,
+    amountNanoUsd: rate.priceNanoUsd,
+    costNanoUsd: rate.costNanoUsd,
+    unit: rate.unit,
+    quantity: rate.size,
+  };
+}

@@ -1,0 +1,47 @@
+/** The turn of any rental, and when it is due. */
+import { AUTO_STOP_GRACE_MS, BOOK_AFTER_MS, OVERDUE_EVERY_MS, RETRY_SHORT_MS, turnMachine } from "./machine-rental.ts";
+import type { Lengths, MachineRental, Rental, Step, StorageRental, TurnFacts } from "./rental.ts";
+import { storageDueMs, turnStorage } from "./storage-rental.ts";
+
+/**
+ * Brings a rental's money up to `nowMs`, however late: charges what is over, holds what comes next, and asks for a stop
+ * if the next stretch cannot be paid. A second turn at the same time changes nothing.
+ */
+export function turn(rental: MachineRental, nowMs: number, facts: TurnFacts): Step<MachineRental>;
+export function turn(rental: StorageRental, nowMs: number, facts: TurnFacts): Step<StorageRental>;
+export function turn(rental: Rental, nowMs: number, facts: TurnFacts): Step;
+export function turn(rental: Rental, nowMs: number, facts: TurnFacts): Step {
+  return rental.kind === "machine" ? turnMachine(rental, nowMs, facts) : turnStorage(rental, nowMs, facts);
+}
+
+/**
+ * When the next turn has something to do; null: not before another step. May lie in the past. Unpaid storage is also
+ * due with every credit.
+ */
+export function turnDueMs(rental: Rental, facts: Pick<TurnFacts, "graceDays" | keyof Lengths>): number | null {
+  return rental.kind === "machine" ? machineDueMs(rental, facts) : storageDueMs(rental, facts);
+}
+
+function machineDueMs(rental: MachineRental, { hourMs, dayMs }: Lengths): number | null {
+  const { phase } = rental;
+  switch (phase.at) {
+    case "running":
+      if (rental.hours !== null) {
+        const hourOverMs = phase.fromMs + hourMs;
+        return hourOverMs < phase.paidUntilMs ? hourOverMs : phase.paidUntilMs + AUTO_STOP_GRACE_MS;
+      }
+      return phase.paidUntilMs < phase.goalMs
+        ? Math.min(phase.paidUntilMs, phase.triedMs + RETRY_SHORT_MS)
+        : phase.paidUntilMs;
+    case "preempted":
+      return rental.heldNanoUsd === null ? null : phase.sinceMs + dayMs;
+    case "ending":
+      return Math.min(
+        phase.overdueMs + OVERDUE_EVERY_MS,
+        phase.endMs + (phase.lossHours + 1) * hourMs,
+        rental.heldNanoUsd === null ? Number.POSITIVE_INFINITY : phase.askedMs + BOOK_AFTER_MS,
+      );
+    default:
+      return null;
+  }
+}

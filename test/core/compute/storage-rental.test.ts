@@ -1,0 +1,179 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Rate, Step, StorageRental } from "../../../src/core/compute/rental.ts";
+import {
+  askStorageEnd,
+  beginStorage,
+  closeStorage,
+  isUnpaid,
+  openStorage,
+} from "../../../src/core/compute/storage-rental.ts";
+import { turn, turnDueMs } from "../../../src/core/compute/turn.ts";
+import { RentalBooks } from "../../support/compute/books.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const LENGTHS = { hourMs: HOUR, dayMs: DAY };
+const RATE: Rate = { unit: "storage_gb_days", size: 50, priceNanoUsd: 100_000_000, costNanoUsd: 70_000_000 };
+const START = 1_700_000_000_000;
+
+class Life {
+  rental: StorageRental;
+  readonly books: RentalBooks;
+  stop: string | null = null;
+  graceDays: number | null = 7;
+  mounted = false;
+
+  constructor(days: number) {
+    this.books = new RentalBooks(days * RATE.priceNanoUsd);
+    const opened = openStorage(RATE, START);
+    this.rental = opened.rental;
+    this.books.book(opened.acts);
+  }
+  take(step: Step<StorageRental>): this {
+    this.rental = step.rental;
+    this.books.book(step.acts);
+    this.stop ??= step.stop;
+    return this;
+  }
+  get facts() {
+    return { ...LENGTHS, roomNanoUsd: this.books.room, graceDays: this.graceDays, mounted: this.mounted };
+  }
+  turn(day: number): this {
+    return this.take(turn(this.rental, START + day * DAY, this.facts));
+  }
+  get due(): number | null {
+    const at = turnDueMs(this.rental, this.facts);
+    return at === null ? null : (at - START) / DAY;
+  }
+  get days(): number[] {
+    return this.books.charges.map(({ n }) => n);
+  }
+  begun(): this {
+    return this.take(beginStorage(this.rental, LENGTHS));
+  }
+}
+
+describe("days of storage", () => {
+  it("day 1 is held and charged when it is available; each later day at its start", () => {
+    const life = new Life(10);
+    expect(life.books.held).toBe(RATE.priceNanoUsd);
+    life.turn(0.5);
+    expect(life.days).toEqual([]);
+    life.begun();
+    expect(life.days).toEqual([1]);
+    expect(life.due).toBe(1);
+    life.turn(0.99).turn(1).turn(3.5);
+    expect(life.days).toEqual([1, 2, 3, 4]);
+    expect(life.books.charges.every(({ quantity }) => quantity === 50)).toBe(true);
+  });
+
+  it("what was never made costs nothing", () => {
+    const life = new Life(1);
+    life.take(closeStorage(life.rental, START + 9, LENGTHS)).turn(3);
+    expect(life.books.ended.get(1)).toBe("released");
+    expect(life.due).toBeNull();
+  });
+
+  it("a day that begins after the deletion was asked for is not charged", () => {
+    const life = new Life(10).begun();
+    life.take(askStorageEnd(life.rental, START + 2 * DAY)).turn(5);
+    expect(life.days).toEqual([1, 2]);
+    life.take(closeStorage(life.rental, START + 2 * DAY + 5, LENGTHS)).turn(9);
+    expect(life.days).toEqual([1, 2]);
+    expect(life.due).toBeNull();
+  });
+
+  it("unpaid days wait, and are paid oldest first", () => {
+    const life = new Life(2).begun().turn(1).turn(4);
+    expect(life.days).toEqual([1, 2]);
+    expect(isUnpaid(life.rental)).toBe(true);
+    expect(life.rental.unpaid).toEqual([3, 4, 5]);
+    life.books.balance += 2 * RATE.priceNanoUsd;
+    life.turn(4.1);
+    expect(life.days).toEqual([1, 2, 3, 4]);
+    life.books.balance += RATE.priceNanoUsd;
+    life.turn(4.2);
+    expect(isUnpaid(life.rental)).toBe(false);
+  });
+
+  it("it is deleted after the grace, warned of three days and one day before, and the unpaid days are a loss", () => {
+    const life = new Life(1).begun();
+    const warnings: number[] = [];
+    for (let at = life.due as number; life.stop === null; at = Math.max(life.due as number, at + 0.01)) {
+      const before = life.books.events.length;
+      life.turn(at);
+      if (life.books.events.length > before) warnings.push(at);
+      expect(at).toBeLessThan(9);
+    }
+    expect(warnings).toEqual([5, 7]);
+    expect(life.rental.endMs).toBe(START + 8 * DAY);
+    life.take(closeStorage(life.rental, START + 8 * DAY + 5, LENGTHS)).turn(8.1);
+    expect([...life.books.losses.keys()]).toEqual([2, 3, 4, 5, 6, 7, 8]);
+    expect(life.due).toBeNull();
+  });
+
+  it("a warning that came late moves the deletion; nothing is deleted while mounted, or with a grace of null", () => {
+    const late = new Life(1).begun().turn(7.9).turn(7.91).turn(8.5);
+    expect(late.stop).toBeNull();
+    expect(late.books.events).toEqual(["storage.deleting"]);
+    expect(late.turn(9.95).turn(10.94).stop).toBeNull();
+    expect(late.turn(10.96).stop).toBe("credit_depleted");
+    const mounted = new Life(1).begun();
+    mounted.mounted = true;
+    for (let day = 1; day < 30; day++) mounted.turn(day);
+    expect(mounted.stop).toBeNull();
+    mounted.mounted = false;
+    expect(mounted.turn(30).stop).toBe("credit_depleted");
+    const never = new Life(1).begun();
+    never.graceDays = null;
+    for (let day = 1; day < 30; day++) never.turn(day);
+    expect([never.stop, never.books.events]).toEqual([null, []]);
+  });
+
+  it("who deletes with unpaid days still owes them, until the grace is over", () => {
+    const life = new Life(1).begun().turn(2);
+    life.take(askStorageEnd(life.rental, START + 2 * DAY + 1));
+    life.take(closeStorage(life.rental, START + 2 * DAY + 9, LENGTHS));
+    expect(life.rental.unpaid).toEqual([2, 3]);
+    life.books.balance += RATE.priceNanoUsd;
+    life.turn(3);
+    expect(life.days).toEqual([1, 2]);
+    life.turn(9.1);
+    expect([...life.books.losses.keys()]).toEqual([3]);
+  });
+});
+
+const act = fc.record({
+  after: fc.integer({ min: 0, max: 3 * DAY }),
+  credit: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, fc.nat(6)),
+  mounted: fc.boolean(),
+});
+it("whatever is paid when: each day that began before the end is charged once, in order, or lost after the grace", () => {
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 30 }), fc.boolean(), fc.nat(3), (acts, deleted, days) => {
+      const life = new Life(days + 1).begun();
+      let now = START;
+      for (const one of acts) {
+        now += one.after;
+        life.books.balance += one.credit * RATE.priceNanoUsd;
+        life.mounted = one.mounted;
+        life.take(turn(life.rental, now, life.facts));
+        expect(turn(life.rental, now, life.facts).acts.filter(({ act: kind }) => kind !== "event")).toEqual([]);
+        if (life.stop) break;
+      }
+      if (deleted && !life.stop) life.take(askStorageEnd(life.rental, now));
+      const endMs = life.rental.endMs;
+      if (endMs !== null) life.take(closeStorage(life.rental, now + 5, LENGTHS));
+      const begun = Math.ceil(((endMs ?? now + 1) - START) / DAY);
+      const taken = [...life.days, ...life.rental.unpaid];
+      expect(taken).toEqual(Array.from({ length: Math.max(1, begun) }, (_, index) => index + 1));
+      life.mounted = false;
+      if (endMs !== null) {
+        life.take(turn(life.rental, now + 400 * DAY, life.facts));
+        expect(life.days.length + life.books.losses.size).toBe(Math.max(1, begun));
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
