@@ -2,6 +2,7 @@
  * The table from refusals to HTTP. Messages tell the client what to do; they never contain a prompt, a key, a host, a
  * credential or a cost.
  */
+import { computeToHttp } from "./compute/refusals.ts";
 import { formatUsd } from "./pricing/money.ts";
 import type { LimitName, NamedLimit, Refusal } from "./refusal.ts";
 
@@ -257,6 +258,10 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     type: "idempotency_error",
     ...(refusal.why === "running" && { shouldRetry: true, retryAfterSeconds: 1 }),
   }),
+  compute: ({ refusal }) => {
+    const { status, message, param, code, retryAfterMs } = computeToHttp(refusal);
+    return { ...invalid(status, message, param, code), ...(retryAfterMs !== null && waitable(retryAfterMs)) };
+  },
   internal: () =>
     server(
       500,

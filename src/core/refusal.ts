@@ -4,6 +4,8 @@
  * A refusal is data. It crosses the account object's RPC as a value and becomes a response only in
  * `gateway/http/responses.ts`.
  */
+import type { ComputeRefusal } from "./compute/refusals.ts";
+
 export type LimitLevel = "key" | "team" | "account";
 export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_requests" | "free_rpm_limit";
 
@@ -75,4 +77,6 @@ export type Refusal =
   | { kind: "outcome_unknown" }
   /** The `Idempotency-Key` cannot be honoured. */
   | { kind: "idempotency"; why: "other_body" | "running" | "not_kept" }
+  /** Why a call of the compute API is not served. */
+  | { kind: "compute"; refusal: ComputeRefusal }
   | { kind: "internal" };

@@ -40,5 +40,6 @@ export const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kin
   },
   outcome_unknown: { kind: "outcome_unknown" },
   idempotency: { kind: "idempotency", why: "other_body" },
+  compute: { kind: "compute", refusal: { kind: "not_found", what: "instance" } },
   internal: { kind: "internal" },
 };

@@ -143,15 +143,19 @@ export function closeMachine(
   return { rental: { ...booked.rental, phase: { at: "ended", endMs } }, acts, stop: null };
 }
 
-/** An ended machine still ran upstream, until `ranUntilMs`: the operator's loss so far. */
+/**
+ * An ended machine still ran upstream, until `ranUntilMs`: the operator's loss so far. `fromMs`: since when, if nothing
+ * of it was charged; null: since its end.
+ */
 export function ranOn(
   rental: MachineRental,
+  fromMs: number | null,
   ranUntilMs: number,
   estimated: boolean,
   { hourMs }: Lengths,
 ): readonly MoneyAct[] {
   if (rental.phase.at !== "ended") return [];
-  const loss = lossAct(rental, rental.phase.endMs, ranUntilMs, hourMs, estimated);
+  const loss = lossAct(rental, fromMs ?? rental.phase.endMs, ranUntilMs, hourMs, estimated);
   return loss && loss.costNanoUsd > 0 ? [loss] : [];
 }
 

@@ -1,7 +1,7 @@
 /**
  * Compute: the decisions about GPU instances, clusters, storage, images and SSH keys. Rows and facts in, decisions out.
  *
- * This folder knows no table, no upstream call and no clock. `turn` (turn.ts) and the steps beside it move a rental's
+ * This folder knows no table, no upstream call and no clock. `turn` (rental-turn.ts) and the steps beside it move a rental's
  * money, observe.ts takes in what upstream shows, wants.ts says what to send next, rules/ answers the tenant's calls,
  * documents.ts writes what tenants read.
  *
@@ -16,7 +16,7 @@ export interface Lengths {
 }
 const TRUE_HOUR_MS = 3_600_000;
 
-export type RentalUnit = "gpu_hours" | "interruptible_gpu_hours" | "storage_gb_days";
+type RentalUnit = "gpu_hours" | "interruptible_gpu_hours" | "storage_gb_days";
 
 /** Price and cost of the whole resource, fixed at launch: per hour, or per day for storage. */
 export interface Rate {
@@ -81,7 +81,7 @@ export type MoneyAct =
   | { readonly act: "loss"; readonly n: number; readonly costNanoUsd: number; readonly estimated: boolean };
 
 /** What the operator's log is told; `storage.*` are the tenant's events too. */
-export type EventAct =
+type EventAct =
   | { readonly act: "event"; readonly event: "stop_overdue"; readonly sinceMs: number }
   | { readonly act: "event"; readonly event: "late_orphan" | "ended_runs" | "resumed_late" | "extended_twice" }
   | {
@@ -117,7 +117,7 @@ export interface MachineRental {
  * should pay until `goalMs` (a fixed run: both are its end). `preempted`: nothing is charged; `leftMs` of a fixed run.
  * `ending`: nothing is charged from `endMs` on, upstream has not shown the end; `fromMs` null: it never started.
  */
-export type MachinePhase =
+type MachinePhase =
   | { readonly at: "waiting" }
   | {
       readonly at: "running";

@@ -20,7 +20,7 @@ import {
   type Step,
   type TurnFacts,
 } from "../../../src/core/compute/rental.ts";
-import { turn, turnDueMs } from "../../../src/core/compute/turn.ts";
+import { turn, turnDueMs } from "../../../src/core/compute/rental-turn.ts";
 import { RentalBooks } from "../../support/compute/books.ts";
 
 const HOUR = 3_600_000;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Rate, Step, StorageRental } from "../../../src/core/compute/rental.ts";
+import { turn, turnDueMs } from "../../../src/core/compute/rental-turn.ts";
 import {
   askStorageEnd,
   beginStorage,
@@ -8,7 +9,6 @@ import {
   isUnpaid,
   openStorage,
 } from "../../../src/core/compute/storage-rental.ts";
-import { turn, turnDueMs } from "../../../src/core/compute/turn.ts";
 import { RentalBooks } from "../../support/compute/books.ts";
 
 const HOUR = 3_600_000;

@@ -1,0 +1,270 @@
+/**
+ * Takes in what upstream shows of a machine: documents from lists and reads, in any order, twice, late, or none.
+ *
+ * A document requested before the row last changed is ignored, and so is one older than the last. Ended stays ended.
+ * Upstream's clock is moved into what we know. Absence from a list proves nothing; two 404 by id a minute apart do.
+ */
+import { closeMachine, forgetBefore, ranOn } from "./machine-books.ts";
+import { begin, preempt, resume } from "./machine-rental.ts";
+import type { Act, EndReason, Lengths, MachineRental, Step } from "./rental.ts";
+import type { MachineRow, MachineState, Missing, SshAccess } from "./resource.ts";
+
+/** An instance or cluster as upstream shows it, parsed (upstream-documents.ts). */
+export interface MachineDocument {
+  readonly upstreamId: number;
+  readonly tag: string;
+  readonly state: Exclude<MachineState, "none">;
+  readonly reason: EndReason | null;
+  readonly rateNanoUsd: number | null;
+  readonly startedAtMs: number | null;
+  readonly terminatedAtMs: number | null;
+  readonly hours: number | null;
+  readonly replicas: number | null;
+  readonly ssh: SshAccess | null;
+  readonly jupyterUrl: string | null;
+}
+
+/**
+ * `same`: a list shows it as before. `absent`: a list lacks it. `not_found`: a read by id was answered 404.
+ * `sameUntilMs`: when the last list was requested that still showed the document before this one; null: not known.
+ */
+export type Shown<Document = MachineDocument> =
+  | { readonly kind: "found"; readonly document: Document; readonly sameUntilMs: number | null }
+  | { readonly kind: "same" | "absent" | "not_found" };
+
+/** The row after what was shown, and what to book and log. The row's turn must follow in the same transaction. */
+export interface Observed<Row> {
+  readonly row: Row;
+  readonly acts: readonly Act[];
+}
+
+/** A create whose answer was lost has failed if two lists lack it that began this long after it was sent. */
+const CREATE_PROOF_MS = 120_000;
+const LISTS_FOR_PROOF = 2;
+/** Two reads answered 404, this far apart, prove that it is gone. */
+const GONE_PROOF_MS = 60_000;
+/** An instance that runs without an SSH command is read often for this long. */
+const SSH_WAIT_MS = 300_000;
+
+/** `askedAtMs`: when the list or read was sent. */
+export function observed(
+  row: MachineRow,
+  shown: Shown,
+  askedAtMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): Observed<MachineRow> {
+  if (askedAtMs < row.changedAtMs || askedAtMs < row.seen.askedAtMs) return { row, acts: [] };
+  switch (shown.kind) {
+    case "found": {
+      const { document, sameUntilMs } = shown;
+      const before = sameUntilMs !== null && sameUntilMs > row.seen.askedAtMs ? same(row, sameUntilMs).row : row;
+      return found(before, document, askedAtMs, nowMs, lengths);
+    }
+    case "same":
+      return same(row, askedAtMs);
+    case "absent":
+      return absent(row, askedAtMs, nowMs, lengths);
+    case "not_found":
+      return notFound(row, askedAtMs, nowMs, lengths);
+  }
+}
+
+function found(row: MachineRow, document: MachineDocument, askedAtMs: number, nowMs: number, lengths: Lengths) {
+  // Another machine with our tag: our own came first and stays.
+  if (row.upstreamId !== null && row.upstreamId !== document.upstreamId) return { row, acts: [] };
+  const adopted: MachineRow = { ...row, upstreamId: document.upstreamId };
+  if (row.seen.state === "ended") return haunted(adopted, document, askedAtMs, lengths);
+  const known: MachineRow = { ...adopted, create: "done" };
+  const priced = comparePrice(known, document);
+  const shown = showing(priced.row, document, askedAtMs);
+  const { rental, acts } = moneyOf(shown, document, askedAtMs, nowMs, lengths);
+  return { row: settled({ ...shown, rental }, document, nowMs), acts: [...priced.acts, ...acts] };
+}
+
+/** The operator pays what upstream's document shows. It is compared with the book once. */
+function comparePrice(row: MachineRow, { rateNanoUsd }: MachineDocument): Observed<MachineRow> {
+  if (row.seen.priced || rateNanoUsd === null) return { row, acts: [] };
+  const { rate } = row.rental;
+  const seen = { ...row.seen, priced: true };
+  if (rateNanoUsd === rate.costNanoUsd) return { row: { ...row, seen }, acts: [] };
+  const rental = { ...row.rental, rate: { ...rate, costNanoUsd: rateNanoUsd } };
+  return {
+    row: { ...row, seen, rental },
+    acts: [
+      {
+        act: "event",
+        event: "compute_cost_differs",
+        expectedNanoUsd: rate.costNanoUsd,
+        shownNanoUsd: rateNanoUsd,
+      },
+    ],
+  };
+}
+
+const runs = (state: MachineState): boolean => state === "running" || state === "degraded";
+
+function showing(row: MachineRow, document: MachineDocument, askedAtMs: number): MachineRow {
+  const { seen } = row;
+  const begun = seen.firstRunningMs !== null;
+  // Pending again is a rebuild or a scale: it goes on running and being charged.
+  const alive = runs(document.state) || (begun && document.state === "pending" && seen.state !== "preempted");
+  return {
+    ...row,
+    seen: {
+      ...seen,
+      // Kept until its end is booked.
+      state: document.state === "ended" ? seen.state : document.state,
+      askedAtMs,
+      startedAtMs: document.startedAtMs ?? seen.startedAtMs,
+      firstRunningMs: seen.firstRunningMs ?? (runs(document.state) ? askedAtMs : null),
+      lastRunningMs: alive ? askedAtMs : seen.lastRunningMs,
+      hours: document.hours ?? seen.hours,
+      replicas: document.replicas ?? seen.replicas,
+      ssh: document.ssh,
+      jupyterUrl: document.jupyterUrl,
+      missing: null,
+    },
+  };
+}
+
+/** When it started: upstream's time, moved between the launch and now. Null: it never ran. */
+function startOf(row: MachineRow, document: MachineDocument, nowMs: number): number | null {
+  const startedAtMs = document.startedAtMs ?? (runs(document.state) ? nowMs : null);
+  return startedAtMs === null ? null : Math.min(Math.max(startedAtMs, row.createdAtMs), nowMs);
+}
+
+function moneyOf(
+  row: MachineRow,
+  document: MachineDocument,
+  askedAtMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): Pick<Step<MachineRental>, "rental" | "acts"> {
+  const startMs = startOf(row, document, nowMs);
+  const { lastRunningMs } = row.seen;
+  const begun = startMs === null ? row.rental : begin(row.rental, startMs, lengths).rental;
+  switch (document.state) {
+    case "running":
+    case "degraded": {
+      const { phase } = begun;
+      if (phase.at !== "preempted") return { rental: forgetBefore(begun, askedAtMs), acts: [] };
+      // A start after the preemption is when it resumed; else it is when it was first seen again.
+      const again = startMs !== null && startMs > phase.sinceMs ? startMs : askedAtMs;
+      return resumed(begun, Math.min(again, nowMs), lengths);
+    }
+    case "preempted":
+      return preempt(begun, lastRunningMs ?? startMs ?? nowMs, lengths);
+    case "ended": {
+      const least = lastRunningMs ?? startMs ?? nowMs;
+      const endMs = Math.min(Math.max(document.terminatedAtMs ?? least, least), nowMs);
+      return closeMachine(begun, { endMs, ranUntilMs: startMs === null ? null : endMs }, nowMs, lengths);
+    }
+    default:
+      return { rental: begun, acts: [] };
+  }
+}
+
+const resumed = (rental: MachineRental, fromMs: number, lengths: Lengths) => resume(rental, fromMs, lengths);
+
+/** What follows for the row from what was shown: an end, a stop, a rebuild that is done. */
+function settled(row: MachineRow, document: MachineDocument, nowMs: number): MachineRow {
+  if (document.state === "ended") {
+    const reason = row.wants.end?.reason ?? shownReason(document.reason);
+    return ended(row, reason, row.rental.phase.at === "ended" ? row.rental.phase.endMs : nowMs);
+  }
+  const { phase } = row.rental;
+  if (phase.at === "ending" && row.wants.end === null) {
+    // Its money ended in this step: it came back after its hold was released.
+    return { ...row, wants: { ...row.wants, end: { reason: "preempted", askedMs: nowMs } } };
+  }
+  return rebuilt(row);
+}
+
+/** A PATCH is done when a document requested after it was accepted shows it running. */
+function rebuilt(row: MachineRow): MachineRow {
+  const { rebuild } = row.wants;
+  if (!rebuild || rebuild.answeredMs === null || row.seen.askedAtMs <= rebuild.answeredMs) return row;
+  return runs(row.seen.state) ? { ...row, wants: { ...row.wants, rebuild: null } } : row;
+}
+
+/** Upstream's other reasons are the operator's business. */
+function shownReason(reason: EndReason | null): EndReason {
+  return reason === "duration_expired" || reason === "failed" || reason === "preempted" ? reason : "admin";
+}
+
+function ended(row: MachineRow, reason: EndReason, endedAtMs: number): MachineRow {
+  const seen = { ...row.seen, state: "ended", reason, endedAtMs, missing: null, ssh: null } as const;
+  return { ...row, seen, sending: null, wants: { ...row.wants, rebuild: null } };
+}
+
+/** An ended row is seen again. If it is alive, it is stopped, and what it costs is the operator's loss. */
+function haunted(
+  row: MachineRow,
+  document: MachineDocument,
+  askedAtMs: number,
+  lengths: Lengths,
+): Observed<MachineRow> {
+  const { seen, rental } = row;
+  const haunts = document.state !== "ended";
+  const untilMs = haunts ? askedAtMs : Math.min(document.terminatedAtMs ?? askedAtMs, askedAtMs);
+  const loss =
+    document.startedAtMs === null || !(haunts || seen.haunts)
+      ? []
+      : ranOn(rental, row.create === "done" ? null : document.startedAtMs, untilMs, haunts, lengths);
+  const acts: Act[] = [...loss];
+  if (haunts && !seen.haunts) {
+    acts.unshift({ act: "event", event: row.create === "done" ? "ended_runs" : "late_orphan" });
+  }
+  return { row: { ...row, seen: { ...seen, askedAtMs, haunts } }, acts };
+}
+
+/** A list shows it as it was: it still ran when the list was requested. */
+function same(row: MachineRow, askedAtMs: number): Observed<MachineRow> {
+  const { seen } = row;
+  if (!runs(seen.state)) return { row: { ...row, seen: { ...seen, askedAtMs } }, acts: [] };
+  const rental = forgetBefore(row.rental, askedAtMs);
+  const after = { ...row, rental, seen: { ...seen, askedAtMs, lastRunningMs: askedAtMs, missing: null } };
+  return { row: rebuilt(after), acts: [] };
+}
+
+function absent(row: MachineRow, askedAtMs: number, nowMs: number, lengths: Lengths): Observed<MachineRow> {
+  const { seen } = row;
+  if (seen.state === "ended") return { row, acts: [] };
+  const missing: Missing = seen.missing ?? { lists: 0, notFoundMs: null };
+  if (row.upstreamId !== null) return { row: { ...row, seen: { ...seen, askedAtMs, missing } }, acts: [] };
+  if (row.create !== "unknown" || askedAtMs < row.createdAtMs + CREATE_PROOF_MS) return { row, acts: [] };
+  // The same list twice is one list.
+  const lists = askedAtMs > seen.askedAtMs ? missing.lists + 1 : missing.lists;
+  const counted = { ...row, seen: { ...seen, askedAtMs, missing: { ...missing, lists } } };
+  if (lists < LISTS_FOR_PROOF) return { row: counted, acts: [] };
+  const closed = closeMachine(row.rental, { endMs: nowMs, ranUntilMs: null }, nowMs, lengths);
+  const lost: MachineRow = { ...counted, create: "lost", rental: closed.rental };
+  return { row: ended(lost, row.wants.end?.reason ?? "failed", nowMs), acts: closed.acts };
+}
+
+function notFound(row: MachineRow, askedAtMs: number, nowMs: number, lengths: Lengths): Observed<MachineRow> {
+  const { seen } = row;
+  if (seen.state === "ended") return { row: { ...row, seen: { ...seen, askedAtMs, haunts: false } }, acts: [] };
+  const firstMs = seen.missing?.notFoundMs ?? askedAtMs;
+  const missing: Missing = { lists: seen.missing?.lists ?? 0, notFoundMs: firstMs };
+  const waiting = { ...row, seen: { ...seen, askedAtMs, missing } };
+  if (askedAtMs < firstMs + GONE_PROOF_MS) return { row: waiting, acts: [] };
+  const endMs = seen.lastRunningMs ?? seen.startedAtMs ?? nowMs;
+  const started = seen.lastRunningMs !== null || seen.startedAtMs !== null;
+  const closed = closeMachine(row.rental, { endMs, ranUntilMs: started ? endMs : null }, nowMs, lengths);
+  return {
+    row: ended({ ...waiting, rental: closed.rental }, row.wants.end?.reason ?? "failed", endMs),
+    acts: closed.acts,
+  };
+}
+
+/** Whether upstream is to be looked at every 5 s for this row, instead of every 60 s. */
+export function inTransition(row: MachineRow, nowMs: number): boolean {
+  const { seen, wants, launched } = row;
+  if (seen.state === "ended") return seen.haunts;
+  if (!runs(seen.state) || wants.end !== null || wants.rebuild !== null || row.sending !== null) return true;
+  if (seen.missing !== null) return true;
+  const waitsForSsh = launched.sshEnabled && launched.sshPublicKey !== null && !seen.ssh?.command;
+  return waitsForSsh && nowMs < (seen.firstRunningMs ?? nowMs) + SSH_WAIT_MS;
+}

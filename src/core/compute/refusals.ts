@@ -1,0 +1,157 @@
+/**
+ * Why a compute call is not served: a closed union, and its table to HTTP. Each text says what to do. None has a name
+ * or id of upstream, or says whether another account has what was named.
+ */
+import { formatUsd } from "../pricing/money.ts";
+import type { ResourceKind } from "./resource.ts";
+
+/** What was wrong with the state of a resource. */
+export type StateFault =
+  | "not_running"
+  | "pending"
+  | "preempted"
+  | "rebuilding"
+  | "ending"
+  | "changing"
+  | "not_ended"
+  | "attached"
+  | "attached_elsewhere"
+  | "not_available"
+  | "unpaid";
+
+export type ComputeRefusal =
+  /** The account is not enabled for compute. */
+  | { readonly kind: "not_enabled" }
+  /** The account has no upstream for compute yet. */
+  | { readonly kind: "no_seat" }
+  | { readonly kind: "invalid"; readonly message: string; readonly param: string | null }
+  /** Unknown, another account's, or of another kind: the same answer. */
+  | { readonly kind: "not_found"; readonly what: ResourceKind }
+  | {
+      readonly kind: "gpu_limit";
+      readonly level: "key" | "team" | "account";
+      readonly allowed: number;
+      readonly used: number;
+    }
+  | { readonly kind: "state"; readonly what: ResourceKind; readonly why: StateFault }
+  | { readonly kind: "duplicate"; readonly what: ResourceKind; readonly field: "name" | "mount_path" | "registry_url" }
+  | { readonly kind: "too_many"; readonly what: "drive" | "filesystem"; readonly most: number }
+  | {
+      readonly kind: "no_credit";
+      readonly neededNanoUsd: number;
+      readonly availableNanoUsd: number;
+      readonly heldNanoUsd: number;
+    }
+  | { readonly kind: "upstream_refused"; readonly status: 400 | 409; readonly text: string }
+  | { readonly kind: "unavailable"; readonly retryAfterMs: number | null };
+
+/** What tenants call each kind. */
+const KIND_WORDS: Readonly<Record<ResourceKind, string>> = {
+  instance: "GPU instance",
+  cluster: "GPU cluster",
+  drive: "cloud drive",
+  filesystem: "shared filesystem",
+  image: "container image",
+  ssh_key: "SSH key",
+};
+
+const LIST_OF: Readonly<Record<ResourceKind, string>> = {
+  instance: "GET /gpu-instances",
+  cluster: "GET /gpu-clusters",
+  drive: "GET /cloud-drives",
+  filesystem: "GET /shared-filesystems",
+  image: "GET /container-images",
+  ssh_key: "GET /ssh-keys",
+};
+
+const STATE: Readonly<Record<StateFault, string>> = {
+  not_running: "is not running. Only a running one can be changed or terminated.",
+  pending: "is still pending. Poll it, and send this again when it is running.",
+  preempted: "is preempted and costs nothing now. Send this again when it runs again.",
+  rebuilding: "is being rebuilt. Poll it, and send this again when it is running.",
+  ending: "is being terminated. Nothing more can be changed.",
+  changing: "has a change under way. Send this again in a few seconds.",
+  not_ended: "has not ended. Terminate it first, then hide it.",
+  attached: "is currently attached. Terminate what uses it first.",
+  attached_elsewhere: "is currently attached to another instance. A cloud drive attaches to one at a time.",
+  not_available: "is not available. Poll its list until it is, or name another.",
+  unpaid: "is suspended because a day of it is unpaid. Top up, and attach it when it is available again.",
+};
+
+const DUPLICATE: Readonly<Record<"name" | "mount_path" | "registry_url", string>> = {
+  name: "this name",
+  mount_path: "this mount path",
+  registry_url: "this registry_url",
+};
+
+/** A compute refusal over HTTP. The contract's body is `{error}` alone; the code is for our own records. */
+export interface ComputeHttp {
+  readonly status: number;
+  readonly message: string;
+  readonly code: string;
+  readonly param: string | null;
+  /** Set if a repeat may help. */
+  readonly retryAfterMs: number | null;
+}
+const refusal = (status: number, message: string, code: string, param: string | null = null): ComputeHttp => ({
+  status,
+  message,
+  code,
+  param,
+  retryAfterMs: null,
+});
+
+const TABLE: {
+  readonly [K in ComputeRefusal["kind"]]: (refusal: Extract<ComputeRefusal, { kind: K }>) => ComputeHttp;
+} = {
+  not_enabled: () =>
+    refusal(403, "This account has no Compute API access. Ask your operator to enable it.", "insufficient_scope"),
+  no_seat: () =>
+    refusal(
+      403,
+      "This account has no Compute API access yet. Ask your operator to finish its setup.",
+      "insufficient_scope",
+    ),
+  invalid: ({ message, param }) => refusal(400, message, "invalid_request_error", param),
+  not_found: ({ what }) =>
+    refusal(404, `No ${KIND_WORDS[what]} with this id is on this account. ${LIST_OF[what]} lists them.`, "not_found"),
+  gpu_limit: ({ level, allowed, used }) =>
+    refusal(
+      429,
+      `The ${level} may have ${allowed} GPUs at once (max_gpus) and has ${used}. Terminate something, or ask for a higher limit.`,
+      "rate_limit_exceeded",
+    ),
+  state: ({ what, why }) => refusal(409, `This ${KIND_WORDS[what]} ${STATE[why]}`, "conflict"),
+  duplicate: ({ what, field }) =>
+    refusal(
+      409,
+      `A ${KIND_WORDS[what]} with ${DUPLICATE[field]} already exists. Use another, or delete that one.`,
+      "conflict",
+      field,
+    ),
+  too_many: ({ what, most }) =>
+    refusal(409, `This account has ${most} ${KIND_WORDS[what]}s, the most it may have. Delete one first.`, "conflict"),
+  no_credit: ({ neededNanoUsd, availableNanoUsd, heldNanoUsd }) =>
+    refusal(
+      402,
+      `The balance is insufficient: this needs a hold of ${formatUsd(neededNanoUsd)} USD and ` +
+        `${formatUsd(availableNanoUsd)} USD is available (${formatUsd(heldNanoUsd)} USD is held). Top up first.`,
+      "insufficient_quota",
+    ),
+  upstream_refused: ({ status, text }) => refusal(status, text, status === 409 ? "conflict" : "invalid_request_error"),
+  unavailable: ({ retryAfterMs }) => ({
+    ...refusal(
+      503,
+      "GPU compute cannot be reached now. Nothing was changed or charged. Try again.",
+      "no_healthy_upstream",
+    ),
+    retryAfterMs: retryAfterMs ?? 5_000,
+  }),
+};
+
+/** Looks up a compute refusal in the table. */
+export function computeToHttp<K extends ComputeRefusal["kind"]>(
+  refusal: Extract<ComputeRefusal, { kind: K }>,
+): ComputeHttp {
+  return TABLE[refusal.kind as K](refusal);
+}

@@ -1,0 +1,201 @@
+/**
+ * Resources: the rows that an account keeps of its instances, clusters, drives, filesystems, images and SSH keys. A row
+ * is durable before anything is sent upstream, so what exists there has a row here. It keeps what was asked for
+ * (`wants`), what upstream last showed (`seen`) and the money (`rental`). Ids are the account's own, over all kinds.
+ */
+import type { KeyId, TeamId } from "../ids.ts";
+import type { EndReason, MachineRental } from "./rental.ts";
+
+type MachineKind = "instance" | "cluster";
+type StorageKind = "drive" | "filesystem";
+export type ResourceKind = MachineKind | StorageKind | "image" | "ssh_key";
+
+/** The key that made it. */
+interface MadeBy {
+  readonly keyId: KeyId;
+  readonly teamId: TeamId | null;
+  readonly user: number | null;
+}
+
+/** An attached drive or filesystem, by our id. */
+interface Attachment {
+  readonly id: number;
+  readonly mountPath: string | null;
+}
+
+/** What a PATCH may change. */
+export interface Setup {
+  readonly containerImage: string;
+  readonly startupCommand: string | null;
+  readonly initScript: string | null;
+  readonly servicePort: number | null;
+}
+
+/** What was launched; never changes. */
+interface Launched {
+  readonly name: string;
+  readonly regionId: string;
+  readonly gpuType: string;
+  /** Per replica. */
+  readonly gpuCount: number;
+  readonly interruptible: boolean;
+  readonly sshEnabled: boolean;
+  readonly sshPublicKey: string | null;
+  readonly templateId: number | null;
+  readonly drives: readonly Attachment[];
+  readonly filesystems: readonly Attachment[];
+}
+
+/** The end that was asked for. */
+interface WantedEnd {
+  readonly reason: EndReason;
+  readonly askedMs: number;
+}
+
+/** The state asked for. The wanted length of a fixed run is its rental's `hours`. */
+interface MachineWants {
+  readonly end: WantedEnd | null;
+  /** 1 for an instance. */
+  readonly replicas: number;
+  readonly setup: Setup;
+  /** A PATCH that is not seen done; `answeredMs`: when upstream accepted it. */
+  readonly rebuild: { readonly answeredMs: number | null } | null;
+}
+
+/** `none`: not seen yet. `stopping`: upstream ends it. `ended`: proven, and final. */
+export type MachineState = "none" | "pending" | "running" | "degraded" | "preempted" | "stopping" | "ended";
+
+/** What upstream last showed. */
+export interface MachineSeen {
+  readonly state: MachineState;
+  /** Set with `ended`. */
+  readonly reason: EndReason | null;
+  readonly endedAtMs: number | null;
+  readonly startedAtMs: number | null;
+  /** When it was first and last seen running (or rebuilding). */
+  readonly firstRunningMs: number | null;
+  readonly lastRunningMs: number | null;
+  /** When the document was requested that this comes from; older ones are ignored. */
+  readonly askedAtMs: number;
+  readonly hours: number | null;
+  readonly replicas: number | null;
+  /** True once the cost that upstream shows was compared with the book's. */
+  readonly priced: boolean;
+  readonly ssh: SshAccess | null;
+  readonly jupyterUrl: string | null;
+  readonly missing: Missing | null;
+  /** True while an ended row is seen alive upstream. It is stopped at the operator's cost. */
+  readonly haunts: boolean;
+}
+
+/** As upstream shows it. */
+export interface SshAccess {
+  readonly host: string | null;
+  readonly port: number | null;
+  readonly ready: boolean;
+  readonly command: string | null;
+}
+
+/**
+ * It was not found. `lists`: how many lists lack a create whose answer was lost. `notFoundMs`: when a read by id was
+ * first answered 404.
+ */
+export interface Missing {
+  readonly lists: number;
+  readonly notFoundMs: number | null;
+}
+
+/**
+ * What became of the create: it is sent once. `unknown`: no answer. `refused`: certainly not executed; tenants do not
+ * see the row. `lost`: no answer, and not found for long enough.
+ */
+type CreateState = "unknown" | "done" | "refused" | "lost";
+
+/** A call that was sent and whose effect was not seen. */
+export interface Sending {
+  readonly verb: "stop" | "extend" | "scale" | "patch";
+  readonly tries: number;
+  readonly lastMs: number;
+  /** What to restore if upstream certainly did not execute it. */
+  readonly former: { readonly replicas: number; readonly setup: Setup; readonly hours: number | null };
+}
+
+interface RowBase {
+  readonly id: number;
+  /** Its name upstream. */
+  readonly tag: string;
+  readonly by: MadeBy;
+  readonly createdAtMs: number;
+  /** When the row last changed by a call of ours; documents requested before are ignored. */
+  readonly changedAtMs: number;
+  readonly upstreamId: number | null;
+  readonly create: CreateState;
+  readonly hiddenAtMs: number | null;
+}
+
+export interface MachineRow extends RowBase {
+  readonly kind: MachineKind;
+  readonly launched: Launched;
+  readonly wants: MachineWants;
+  readonly seen: MachineSeen;
+  readonly sending: Sending | null;
+  readonly rental: MachineRental;
+}
+
+/** Whether it runs or may come to run: it counts against `max_gpus`, and its attachments are in use. */
+const isLive = (row: MachineRow): boolean => row.seen.state !== "ended" && row.create !== "refused";
+
+/** GPUs that count against `max_gpus`: those that will run. */
+export const gpusOf = (row: MachineRow): number => (isLive(row) ? row.launched.gpuCount * row.wants.replicas : 0);
+
+export const NOTHING_SEEN: MachineSeen = {
+  state: "none",
+  reason: null,
+  endedAtMs: null,
+  startedAtMs: null,
+  firstRunningMs: null,
+  lastRunningMs: null,
+  askedAtMs: 0,
+  hours: null,
+  replicas: null,
+  priced: false,
+  ssh: null,
+  jupyterUrl: null,
+  missing: null,
+  haunts: false,
+};
+
+export type InstanceStatus =
+  | "pending"
+  | "running"
+  | "terminating_requested"
+  | "terminated"
+  | "preempted"
+  | "terminating_low_balance"
+  | "failed";
+export type ClusterStatus = "pending" | "running" | "stopped" | "degraded" | "failed";
+
+/** The contract's status of an instance. */
+export function instanceStatus({ wants, seen }: MachineRow): InstanceStatus {
+  if (seen.state === "ended") return seen.reason === "failed" ? "failed" : "terminated";
+  if (wants.end) return wants.end.reason === "credit_depleted" ? "terminating_low_balance" : "terminating_requested";
+  if (seen.state === "stopping") return "terminating_requested";
+  if (seen.state === "preempted") return "preempted";
+  return wants.rebuild === null && (seen.state === "running" || seen.state === "degraded") ? "running" : "pending";
+}
+
+/** The contract's status of a cluster: it has no word for an end that is under way. */
+export function clusterStatus({ seen }: MachineRow): ClusterStatus {
+  switch (seen.state) {
+    case "ended":
+      return seen.reason === "failed" ? "failed" : "stopped";
+    case "running":
+    case "stopping":
+      return "running";
+    case "degraded":
+    case "preempted":
+      return "degraded";
+    default:
+      return "pending";
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * Upstream's documents, read with tolerance: unknown fields are dropped, a field of a wrong type counts as absent, and
+ * texts are bounded. Only id, name and status are needed; without them a document says nothing.
+ */
+import { parseObject } from "../formats/json-fields.ts";
+import { NANO_PER_USD } from "../pricing/money.ts";
+import type { MachineDocument } from "./observe.ts";
+import { END_REASONS, type EndReason } from "./rental.ts";
+import type { SshAccess } from "./resource.ts";
+
+const MOST_TEXT = 2_000;
+/** Years that a clock may show; others are no time. */
+const FIRST_MS = Date.UTC(2020, 0, 1);
+const LAST_MS = Date.UTC(2100, 0, 1);
+
+/** The contract's statuses of instances and clusters, and what each means for the row. */
+const STATES: Readonly<Record<string, { state: MachineDocument["state"]; reason?: EndReason }>> = {
+  pending: { state: "pending" },
+  running: { state: "running" },
+  degraded: { state: "degraded" },
+  preempted: { state: "preempted" },
+  terminating_requested: { state: "stopping" },
+  terminating_low_balance: { state: "stopping" },
+  terminated: { state: "ended" },
+  stopped: { state: "ended" },
+  failed: { state: "ended", reason: "failed" },
+};
+
+/** An instance or cluster, or `GET /gpu-instances/{id}`, which wraps it. Undefined if it cannot be read. */
+export function readMachine(body: string): MachineDocument | undefined {
+  const outer = parseObject(body);
+  const inner = outer?.instance;
+  const fields = typeof inner === "object" && inner !== null ? (inner as Record<string, unknown>) : outer;
+  if (!fields) return undefined;
+  const upstreamId = count(fields.id);
+  const tag = text(fields.name);
+  const known =
+    typeof fields.status === "string" && Object.hasOwn(STATES, fields.status) ? STATES[fields.status] : null;
+  if (upstreamId === null || tag === null || !known) return undefined;
+  const reason = END_REASONS.find((one) => one === fields.termination_reason) ?? null;
+  const hours = count(fields.estimated_duration_hours);
+  return {
+    upstreamId,
+    tag,
+    state: known.state,
+    reason: known.reason ?? reason,
+    rateNanoUsd: nanoUsd(fields.hourly_rate_usd),
+    startedAtMs: time(fields.started_at),
+    terminatedAtMs: time(fields.terminated_at),
+    hours: hours === 0 ? null : hours,
+    replicas: count(fields.replicas),
+    ssh: sshOf(fields),
+    jupyterUrl: text(fields.jupyter_url),
+  };
+}
+
+function sshOf(fields: Record<string, unknown>): SshAccess | null {
+  const access = {
+    host: text(fields.ssh_tunnel_host),
+    port: count(fields.ssh_tunnel_port),
+    ready: fields.ssh_ready === true,
+    command: text(fields.ssh_command),
+  };
+  return access.host === null && access.port === null && !access.ready && access.command === null ? null : access;
+}
+
+const count = (value: unknown): number | null =>
+  typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
+
+const text = (value: unknown): string | null =>
+  typeof value === "string" && value !== "" && value.length <= MOST_TEXT ? value : null;
+
+/** An ISO 8601 time; a text without a zone is UTC. */
+function time(value: unknown): number | null {
+  if (typeof value !== "string" || value.length > 40) return null;
+  const zoned = /(?:Z|[+-]\d{2}:?\d{2})$/i.test(value) ? value : `${value}Z`;
+  const atMs = Date.parse(zoned);
+  return atMs >= FIRST_MS && atMs <= LAST_MS ? atMs : null;
+}
+
+/** USD as a JSON number, to the nearest nano-USD. */
+function nanoUsd(value: unknown): number | null {
+  if (typeof value !== "number" || !Number.isFinite(value) || value < 0) return null;
+  const nano = Math.round(value * NANO_PER_USD);
+  return Number.isSafeInteger(nano) ? nano : null;
+}
