@@ -150,6 +150,8 @@ function events({ query, around, pod }: Seen): Response {
 /** The first message shows the request; then each message comes back. `close:<code>` closes. */
 function echoSocket({ headers, path, query, pod }: Seen): Response {
   const { 0: client, 1: server } = new WebSocketPair();
+  // A Blob could be sent back only after it was read.
+  server.binaryType = "arraybuffer";
   server.accept();
   server.send(JSON.stringify({ pod: pod.name, path, query: Object.fromEntries(query), headers }));
   server.addEventListener("message", ({ data }) => {
