@@ -5,7 +5,7 @@ import { check } from "../check.ts";
 import { computeOf, type SandboxEnv } from "../env.ts";
 import { refusalBody } from "../refusal.ts";
 import { ComputeFaultRequest } from "./faults.ts";
-import { AccountRequest, RegionRequest, ResourceRequest } from "./forced.ts";
+import { AccountRequest, RegionRequest, ResourceRequest, TemplateRequest } from "./forced.ts";
 
 type Control = { Bindings: SandboxEnv };
 
@@ -22,6 +22,13 @@ computeControl.post("/accounts", (c) =>
 computeControl.get("/regions", async (c) => c.json({ data: JSON.parse(await computeOf(c.env).regions()) }));
 computeControl.post("/regions", (c) =>
   withBody(c, RegionRequest, async (region) => c.body(await computeOf(c.env).putRegion(region), 201, JSON_TYPE)),
+);
+
+computeControl.post("/templates", (c) =>
+  withBody(c, TemplateRequest, async (template) => {
+    await computeOf(c.env).putTemplate(template);
+    return c.json(template, 201);
+  }),
 );
 
 computeControl.post("/resources/:id", (c) =>

@@ -1,6 +1,6 @@
 /** The objects of the contract, made of what is kept. */
 import { usd } from "./money.ts";
-import type { Image, Machine, Region, SshKey, Storage } from "./records.ts";
+import { type Image, isOver, type Machine, type Region, type SshKey, type Storage } from "./records.ts";
 import { storageStatus } from "./storage-life.ts";
 import type { World } from "./world.ts";
 
@@ -55,7 +55,7 @@ export function instanceDocument(world: World, machine: Machine, nowMs: number) 
       : null,
     created_at: iso(machine.createdMs),
     started_at: isoOrNull(machine.startedMs),
-    terminated_at: isoOrNull(machine.phase === "preempted" ? null : machine.endedMs),
+    terminated_at: isoOrNull(isOver(machine) ? machine.endedMs : null),
     termination_reason: machine.reason,
     created_by_user_id: machine.user,
   };
@@ -102,7 +102,7 @@ export function clusterDocument(machine: Machine, origin: string) {
     endpoint_url: machine.servicePort === null ? null : `${origin}/gpu-clusters/${machine.id}/service/`,
     created_at: iso(machine.createdMs),
     started_at: isoOrNull(machine.startedMs),
-    terminated_at: isoOrNull(machine.phase === "preempted" ? null : machine.endedMs),
+    terminated_at: isoOrNull(isOver(machine) ? machine.endedMs : null),
   };
 }
 

@@ -90,6 +90,15 @@ export const accountView = (account: Account) => ({
   keys: [...account.keys],
 });
 
+/** Without `account` it is public; an id that is there is replaced. */
+export const TemplateRequest = z.strictObject({
+  id: z.int().min(1),
+  account: z.string().nullable().default(null),
+  name: z.string().min(1),
+  description: z.string().default(""),
+  defaults: z.record(z.string(), z.unknown()).default({}),
+});
+
 const count = z.int().min(0).optional();
 const dollars = z.number().min(0).optional();
 

@@ -21,6 +21,7 @@ import {
   setAccount,
   setRegion,
 } from "./forced.ts";
+import type { Template } from "./records.ts";
 import { type Answer, refuse } from "./route.ts";
 import { migrate } from "./schema.ts";
 import { fingerprintOf } from "./ssh-keys.ts";
@@ -46,6 +47,10 @@ export interface Pod {
   /** Before the path that the pod is asked for. */
   readonly prefix: string;
   readonly leak: boolean;
+  /** Its answer waits so long. */
+  readonly lateMs: number;
+  /** Its answer never arrives: the connection is cut. */
+  readonly lost: boolean;
 }
 
 export type Entered = { readonly ok: true; readonly pod: Pod } | { readonly ok: false; readonly handled: Handled };
@@ -102,7 +107,8 @@ export class Compute extends DurableObject<SandboxSettings> {
     }
     this.#log.end(callId, 200, id, false);
     this.#world.flush();
-    return { ok: true, pod: { callId, ...found, leak: met.leak !== undefined } };
+    const [leak, lost] = [met.leak !== undefined, met.lost_answer !== undefined];
+    return { ok: true, pod: { callId, ...found, leak, lost, lateMs: met.late?.ms ?? 0 } };
   }
 
   /** Notes which headers a pod was sent. */
@@ -150,6 +156,10 @@ export class Compute extends DurableObject<SandboxSettings> {
   accounts(): ReturnType<typeof accountView>[] {
     this.#settle();
     return this.#world.accounts().map(accountView);
+  }
+
+  putTemplate(template: Template): void {
+    this.#world.putTemplate(template);
   }
 
   putRegion(request: RegionRequest): string {

@@ -43,7 +43,11 @@ export async function serveCompute(request: Request, around: Surroundings): Prom
     const [, kind, id = "", rest = "/"] = service;
     const number = /^\d{1,15}$/.test(id) ? Number(id) : 0;
     const entered = await compute.enter(incoming, kind === "cluster" ? "cluster" : "instance", number);
-    return entered.ok ? servePod(request, rest, entered.pod, around) : send(entered.handled);
+    if (!entered.ok) return send(entered.handled);
+    const { pod } = entered;
+    if (pod.lateMs > 0) await scheduler.wait(pod.lateMs);
+    const answer = await servePod(request, rest, pod, around);
+    return pod.lost ? cut() : answer;
   }
   const body = await request.text();
   if (body.length > LARGEST_BODY) return Response.json({ error: "The body is too large." }, { status: 400 });

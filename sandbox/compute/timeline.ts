@@ -9,26 +9,31 @@ export function catchUp(world: World): void {
   for (const account of world.accounts()) catchUpAccount(world, account);
 }
 
+interface Coming {
+  readonly resource: Resource;
+  atMs: number;
+}
+
+/** What happens to one resource changes when something happens to it next, and to no other. */
 function catchUpAccount(world: World, account: Account): void {
   const nowMs = world.now(account);
-  for (;;) {
-    const next = nextDue(world, account);
-    if (!next || next.atMs > nowMs) break;
+  const coming = [...world.live(account.account)].map(
+    (resource): Coming => ({ resource, atMs: due(resource, world.lengths.hourMs) }),
+  );
+  for (let next = first(coming); next && next.atMs <= nowMs; next = first(coming)) {
     const { resource, atMs } = next;
     if (isMachine(resource)) happen(world, account, resource, atMs);
     else if (isStorage(resource)) storageHappens(world, account, resource, atMs);
+    next.atMs = due(resource, world.lengths.hourMs);
   }
-  for (const one of world.live(account.account)) if (isStorage(one)) payOwed(world, account, one, nowMs);
+  for (const { resource } of coming) if (isStorage(resource)) payOwed(world, account, resource, nowMs);
 }
 
 /** A tie goes to the older resource. */
-function nextDue(world: World, account: Account): { resource: Resource; atMs: number } | null {
-  let next: { resource: Resource; atMs: number } | null = null;
-  for (const resource of world.live(account.account)) {
-    const atMs = due(resource, world.lengths.hourMs);
-    if (Number.isFinite(atMs) && (next === null || atMs < next.atMs)) next = { resource, atMs };
-  }
-  return next;
+function first(coming: readonly Coming[]): Coming | undefined {
+  let earliest = coming[0];
+  for (const one of coming) if (earliest && one.atMs < earliest.atMs) earliest = one;
+  return earliest;
 }
 
 function due(resource: Resource, hourMs: number): number {

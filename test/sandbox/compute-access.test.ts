@@ -212,6 +212,19 @@ describe("templates", () => {
     await own.refused(400, "POST", "/gpu-instances", own.instance({ template_id: "2" }));
   });
 
+  test("a template of an account is seen by that account alone", async () => {
+    const [own, other] = [await Tenant.make(), await Tenant.make()];
+    const template = { id: 500, account: own.account, name: "ours", defaults: { container_image: "ours:1" } };
+    await json(post("/_sandbox/compute/templates", template), 201);
+    const shown = { id: 500, name: "ours", description: "", public: false, container_image: "ours:1" };
+    expect(await own.get("/compute-templates")).toContainEqual(shown);
+    expect(await own.get("/compute-templates/500")).toEqual(shown);
+    expect(await own.get("/compute-templates/public")).not.toContainEqual(shown);
+    expect(await other.get("/compute-templates")).not.toContainEqual(shown);
+    await other.refused(404, "GET", "/compute-templates/500");
+    await other.refused(404, "POST", "/gpu-instances", other.instance({ template_id: 500 }));
+  });
+
   test("a quote is what the launch would hold", async () => {
     const own = await Tenant.make();
     const fields = { region_id: own.region, gpu_count: 2, replicas: 3, estimated_duration_hours: 5 };

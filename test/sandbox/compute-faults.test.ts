@@ -129,6 +129,19 @@ describe("service paths", () => {
     );
   });
 
+  test("late and lost answers of a pod", async () => {
+    await own.fault("late", { ms: 100, times: 1 });
+    const begun = Date.now();
+    await json(ask("/"));
+    expect(Date.now() - begun).toBeGreaterThanOrEqual(95);
+    await own.fault("lost_answer", { times: 1 });
+    await expect(ask("/gone", { method: "POST", body: "x" })).rejects.toThrow();
+    await own.fault("status", { status: 502, times: 1 });
+    await json(ask("/"), 502);
+    const rows = await own.calls("service");
+    expect(rows.find(({ path }) => path.endsWith("/gone"))?.pod_headers).not.toBe(null);
+  });
+
   test("a cluster's replicas take turns", async () => {
     const cluster = await own.runningCluster({ service_port: 80 });
     const pods = new Set<string>();

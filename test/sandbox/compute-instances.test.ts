@@ -1,5 +1,6 @@
 /** GPU instances against the contract: fields, states, money, errors. */
 import { beforeAll, describe, expect, test } from "vitest";
+import type { MachineExecution } from "../../sandbox/compute/executions.ts";
 import { DAY_MS, HOUR_MS, listed, STARTED_MS, STOPPED_MS, Tenant } from "../support/worker/compute-client.ts";
 
 let tenant: Tenant;
@@ -361,6 +362,24 @@ describe("hourly money", () => {
     expect((await own.get(`/gpu-instances/${id}`)).instance.status).toBe("running");
     await own.advance(HOUR_MS);
     expect(await own.machine(id)).toMatchObject({ reason: "credit_depleted", ms: 2.5 * HOUR_MS, charged_usd: 5 });
+  });
+
+  test("many machines share what is left in the order of time, and none is paid twice", async () => {
+    const own = await Tenant.make({ balance_usd: 100_000, region: { node_count: 200 } });
+    for (let index = 0; index < 40; index++) {
+      if (index % 10 === 0) await own.nextMinute();
+      await own.launch();
+    }
+    await own.set({ balance_usd: 1_000 - 80 });
+    await own.advance(3 * DAY_MS);
+    const rows = (await own.executions()) as MachineExecution[];
+    expect(await own.money()).toEqual({ balance: expect.closeTo(0, 6), held: 0 });
+    const charged = rows.reduce((sum, { charged_usd }) => sum + charged_usd, 0);
+    expect(charged).toBeCloseTo(1_000, 6);
+    for (const { ms, charged_usd, reason } of rows) {
+      expect(reason).toBe("credit_depleted");
+      expect(charged_usd).toBeCloseTo((2 * ms) / HOUR_MS, 4);
+    }
   });
 
   test("an account that pays monthly is never refused", async () => {
