@@ -38,7 +38,19 @@ function frame(withUsage: boolean, paced?: { dueMs: number }): string {
 function lastFrames(frames: number, withUsage: boolean): string {
   const usage = { prompt_tokens: 25, completion_tokens: frames, total_tokens: 25 + frames };
   const event = JSON.stringify({ ...HEAD, object: "chat.completion.chunk", choices: [], usage });
-  return (withUsage ? chunkOf(`data: ${event}\n\n`) : "") + chunkOf("data: [DONE]\n\n") + LAST_CHUNK;
+  const choices = [{ index: 0, delta: {}, finish_reason: "stop" }];
+  const finish = JSON.stringify({
+    ...HEAD,
+    object: "chat.completion.chunk",
+    choices,
+    ...(withUsage && { usage: null }),
+  });
+  return (
+    chunkOf(`data: ${finish}\n\n`) +
+    (withUsage ? chunkOf(`data: ${event}\n\n`) : "") +
+    chunkOf("data: [DONE]\n\n") +
+    LAST_CHUNK
+  );
 }
 
 const unpaced = new Map<string, Buffer>();

@@ -151,7 +151,8 @@ describe("costs and names of providers in an answer's usage or beside it are see
   });
 
   const frame = (data: object | string) => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
-  const word = frame({ id: "c", provider: "p", choices: [{ index: 0, delta: { content: "häh" } }], usage: null });
+  const choices = [{ index: 0, delta: { content: "häh" }, finish_reason: "stop" }];
+  const word = frame({ id: "c", provider: "p", choices, usage: null });
   const usageFrame = (usage: object) => frame({ id: "c", choices: [], usage });
   const events = (text: string, pieceBytes: number) => {
     const bytes = new TextEncoder().encode(text);
@@ -183,10 +184,19 @@ describe("costs and names of providers in an answer's usage or beside it are see
   );
 
   it("in response.completed", async () => {
-    const response = (usage: object) => ({ id: "resp_1", status: "completed", output: [], usage });
+    const response = {
+      id: "resp_1",
+      object: "response",
+      created_at: 1,
+      model: "talk",
+      status: "in_progress",
+      output: [],
+    };
+    const ended = (usage: object) => ({ ...response, status: "completed", usage });
     const stream = (usage: object) =>
-      frame({ type: "response.created", response: { id: "resp_1", usage: null } }) +
-      frame({ type: "response.completed", response: response(usage) });
+      frame({ type: "response.created", sequence_number: 0, response }) +
+      frame({ type: "response.in_progress", sequence_number: 1, response }) +
+      frame({ type: "response.completed", sequence_number: 2, response: ended(usage) });
     const { text, settled } = await whole({
       endpoint: createResponse,
       body: { model: "talk", input: "hi", stream: true },

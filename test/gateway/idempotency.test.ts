@@ -20,7 +20,15 @@ const RESPONSE = {
   id: "resp_1",
   object: "response",
   status: "completed",
-  output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "red" }] }],
+  output: [
+    {
+      id: "msg_1",
+      type: "message",
+      status: "completed",
+      role: "assistant",
+      content: [{ type: "output_text", text: "red", annotations: [] }],
+    },
+  ],
   usage: { input_tokens: 3, output_tokens: 1 },
 };
 const CREATED = {
@@ -183,14 +191,14 @@ describe("a repeat of a call that was completed", () => {
       .map((event) => event.slice("data: ".length));
     expect(events.at(-1)).toBe("[DONE]");
     const seen = events.slice(0, -1).map((event) => JSON.parse(event));
-    expect(seen.map(({ type }) => type)).toEqual([
-      "response.created",
-      "response.output_text.delta",
-      "response.completed",
+    expect(seen.map(({ type }) => type.replace("response.", ""))).toEqual([
+      ...["created", "in_progress", "output_item.added", "content_part.added"],
+      ...["output_text.delta", "output_text.done", "content_part.done", "output_item.done", "completed"],
     ]);
-    expect(seen[0].response).toMatchObject({ id: "resp_1", status: "in_progress" });
-    expect(seen[1].delta).toBe("red");
-    expect(seen[2].response).toEqual(RESPONSE);
+    expect(seen.map(({ sequence_number }) => sequence_number)).toEqual(seen.map((_, at) => at));
+    expect(seen[0].response).toMatchObject({ id: "resp_1", status: "in_progress", output: [] });
+    expect(seen[4].delta).toBe("red");
+    expect(seen.at(-1).response).toEqual(RESPONSE);
   });
 
   it("is the acknowledgement of a video job without asking anybody", async () => {

@@ -281,7 +281,8 @@ describe("what is refused before anything is held or sent", () => {
 
 const frame = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 const delta = (content: string) => frame({ id: "c1", choices: [{ index: 0, delta: { content } }], usage: null });
-const USAGE = frame({ id: "c1", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
+const STOP = frame({ id: "c1", choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null });
+const USAGE = STOP + frame({ id: "c1", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
 const DONE = "data: [DONE]\n\n";
 const STREAM = { ...BODY, stream: true };
 const ASKED = { ...STREAM, stream_options: { include_usage: true } };
@@ -321,7 +322,7 @@ describe("a stream", () => {
     const { upstream, readAll, world, response } = await open();
     for (const part of [delta("a"), USAGE, DONE]) upstream.send(part);
     upstream.close();
-    expect(await readAll()).toBe(delta("a") + DONE);
+    expect(await readAll()).toBe(delta("a") + STOP + DONE);
     await world.idle();
     expect(response.headers.get("content-type")).toBe("text/event-stream");
     expect(response.headers.get("cache-control")).toBe("no-store, no-transform");
@@ -343,7 +344,12 @@ describe("a stream", () => {
 
   it.each([
     ["asked for usage", ASKED, delta("ü€😀") + USAGE + DONE, delta("ü€😀") + USAGE + DONE],
-    ["did not", STREAM, `: ping\r\n\r\n${delta("ü€😀")}${USAGE}${DONE}`, `: ping\r\n\r\n${delta("ü€😀")}${DONE}`],
+    [
+      "did not",
+      STREAM,
+      `: ping\r\n\r\n${delta("ü€😀")}${USAGE}${DONE}`,
+      `: ping\r\n\r\n${delta("ü€😀")}${STOP}${DONE}`,
+    ],
   ])("gives a caller who %s the same bytes for any split of the upstream's", async (_, body, whole, expected) => {
     const bytes = new TextEncoder().encode(whole);
     await fc.assert(

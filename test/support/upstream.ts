@@ -102,6 +102,8 @@ export class ScriptedUpstream {
   }
 }
 
+export const event = (data: unknown): string => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
+
 /** A chunk of a chat completion stream, as an event. */
 export function chunk(delta: Record<string, unknown>, fields: Record<string, unknown> = {}): string {
   return event({
@@ -114,10 +116,12 @@ export function chunk(delta: Record<string, unknown>, fields: Record<string, unk
   });
 }
 
-export const event = (data: unknown): string => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
+/** The last chunk of a choice. */
+export const FINISH = chunk({}, { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
 
-/** The usage chunk that ends a stream whose caller asked for usage. */
+/** What ends a stream whose caller asked for usage: the last chunk, and the usage chunk. */
 export const usageChunk = (prompt: number, completion: number): string =>
+  FINISH +
   chunk(
     {},
     {

@@ -64,7 +64,7 @@ const ANSWER = {
 };
 const frame = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 const STREAM = [
-  frame({ id: "c1", choices: [{ index: 0, delta: { content: "hi" } }] }),
+  frame({ id: "c1", choices: [{ index: 0, delta: { content: "hi" }, finish_reason: "stop" }] }),
   frame({ id: "c1", choices: [], usage: ANSWER.usage }),
   "data: [DONE]\n\n",
 ].join("");

@@ -46,7 +46,8 @@ afterAll(settled);
 
 const frame = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 const word = (content: string) => frame({ id: "c", choices: [{ index: 0, delta: { content } }], usage: null });
-const usage = frame({ id: "c", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
+const finish = frame({ id: "c", choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null });
+const usage = finish + frame({ id: "c", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
 const WORDS = [word("a"), word("b"), word("c"), usage, "data: [DONE]\n\n"];
 const response = (status: string) => ({ id: "resp_1", object: "response", status, output: [], model: "words" });
 const RESPONSE = [

@@ -9,7 +9,7 @@ import type * as z from "zod";
 import type { CallAccess } from "../account/call-access.ts";
 import type { Role, Scope } from "../account/tenant.ts";
 import type { MemberRules } from "../formats/answer-filter.ts";
-import type { AnswerReader, Measured, MeasuredBody, Meter } from "../meters/meter.ts";
+import type { AnswerReader, JsonReader, Measured, MeasuredBody, Meter } from "../meters/meter.ts";
 import { NO_PARTS, type Parts } from "../meters/parts.ts";
 import { boundless } from "../meters/tokens.ts";
 import type { Outcome } from "../outcome.ts";
@@ -139,6 +139,8 @@ export interface EndpointEntry<Body> {
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
+  /** Completes the answer of a free call by what clients need and the upstream may leave out (nothing). */
+  readonly completes?: JsonReader["completed"];
   /** Names of the top-level members of a JSON answer that pass (all: it is rewritten, or not JSON). */
   readonly answer?: ReadonlySet<string>;
   /** Where the call names ids of the service: `path.id` or a body field. */
@@ -216,7 +218,7 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult 
       boundless: (row) => boundless(parts, row),
       bound: (row, measured) => entry.meter?.bound(body, found(measured), row) ?? { fixed: {} },
       reader: (sent) =>
-        entry.meter && sent ? entry.meter.reader(body, { ...sent, measured: found(sent.measured) }) : freeReader(),
+        entry.meter && sent ? entry.meter.reader(body, { ...sent, measured: found(sent.measured) }) : freeReader(entry),
     },
   };
 }
@@ -226,8 +228,9 @@ const noIdentity = () => [];
 const identifying = (body: RawBody) => () => identityOf(body);
 
 /** The reader of a free call: accepts any JSON object without an error. */
-function freeReader(): AnswerReader {
+function freeReader({ completes }: Pick<EndpointEntry<unknown>, "completes">): AnswerReader {
   return {
+    ...(completes && { completed: completes }),
     kind: "json",
     read: (answer) => typeof answer === "object" && answer !== null && !(answer as { error?: unknown }).error,
     reading: () => ({ source: "exact", usage: {} }),

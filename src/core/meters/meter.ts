@@ -7,6 +7,7 @@
  */
 
 import type { Bound } from "../account/hold.ts";
+import type { Added } from "../formats/added-events.ts";
 import type { Skimmed } from "../formats/answer-filter.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Reading } from "../pricing/usage.ts";
@@ -47,6 +48,8 @@ export interface Sent<Of = Measured> {
   readonly measured: Of;
   /** Tokens of the conversations that the call continues; 0 if it continues none. */
   readonly earlierTokens: number;
+  /** When the call began, Unix ms. */
+  readonly startedAtMs?: number;
 }
 
 /**
@@ -65,14 +68,16 @@ export interface JsonReader {
   read(answer: unknown, skimmed?: Skimmed): boolean;
   /** The id that the answer hands out; null if none. */
   created?(): string | null;
+  /** What passes of the answer, with what clients need and the upstream left out; the same bytes if that is nothing. */
+  completed?(passes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer>;
   reading(): Reading;
 }
 
 /**
- * What to do with one event: `pass` it on; `drop` it (usage that only the gateway asked for); pass it as the `end` of
- * the stream; or treat the stream as `broken`.
+ * What to do with one event: `pass` it on; `drop` it (usage that only the gateway asked for); `hold` it until the next
+ * one, which tells what comes before it; pass it as the `end` of the stream; or treat the stream as `broken`.
  */
-export type EventVerdict = "pass" | "drop" | "end" | "broken";
+export type EventVerdict = "pass" | "drop" | "hold" | "end" | "broken";
 
 /** For an answer that is a stream of server-sent events. */
 export interface EventReader {
@@ -85,6 +90,8 @@ export interface EventReader {
    * may pass; undefined means that the event had none.
    */
   usageAnew(): string | null | undefined;
+  /** What the last event needs beside it; undefined if it passes as it is. */
+  added?(): Added | undefined;
   /** The id that an event handed out; null if none did. */
   created?(): string | null;
   /** Whether, as far as is known, only the usage is still to come. */

@@ -25,6 +25,10 @@ export interface TargetHealth {
   usageKnown: boolean;
   /** One of its usage frames held something else. */
   usageForeignAtMs: number;
+  /** One of its streams was inspected and lacked nothing. */
+  wholeKnown: boolean;
+  /** One of its streams had to be completed. */
+  completedAtMs: number;
   /** Counts the calls that chose among this target and its equals, so that they take turns. */
   turns: number;
 }
@@ -62,6 +66,8 @@ const newTargetHealth = (): TargetHealth => ({
   passedBrokenAtMs: NEVER,
   usageKnown: false,
   usageForeignAtMs: NEVER,
+  wholeKnown: false,
+  completedAtMs: NEVER,
   turns: 0,
 });
 
@@ -73,13 +79,21 @@ export function usageWasRead(health: TargetHealth, foreign: boolean, nowMs: numb
   if (foreign) health.usageForeignAtMs = nowMs;
 }
 
+/** `whole`: one of its streams lacked nothing; else something had to be added before bytes that would have passed. */
+export function wasSeenWhole(health: TargetHealth, whole: boolean, nowMs: number): void {
+  health.wholeKnown = whole;
+  if (!whole) health.completedAtMs = nowMs;
+}
+
 /**
- * Its streams may be piped natively: its usage frames are known to hold nothing else, and none of its streams was
- * broken lately.
+ * Its streams may be piped natively: its usage frames are known to hold nothing else and its streams to lack nothing,
+ * and none of them was broken or had to be completed lately.
  */
 export const mayPassUnread = (health: TargetHealth, nowMs: number): boolean =>
   health.usageKnown &&
+  health.wholeKnown &&
   nowMs - health.usageForeignAtMs >= READ_FIRST_MS &&
+  nowMs - health.completedAtMs >= READ_FIRST_MS &&
   nowMs - health.passedBrokenAtMs >= READ_FIRST_MS;
 
 /** It could not be reached when it was last asked. */

@@ -38,9 +38,10 @@ interface Work {
 
 /** Forwards an admitted call and relays its answer; ends in settle or release, exactly once. */
 function carryOut(admitted: AdmittedCall, ways: Ways, ports: Ports): Work {
-  const { hold, rates, endpoint, caller, call, route, routing, measured, earlierTokens } = admitted;
+  const { hold, rates, endpoint, caller, call, route, routing, measured, earlierTokens, startedAtMs } = admitted;
   const response = Promise.withResolvers<Response>();
-  const reader = () => call.reader({ row: route.row, outputCap: hold.outputCap, measured, earlierTokens });
+  const sent = { row: route.row, outputCap: hold.outputCap, measured, earlierTokens, startedAtMs };
+  const reader = () => call.reader(sent);
   const work = async () => {
     const lifetime = new Lifetime(hold.onDisconnect, call.streams, admitted.request.signal, ports);
     lifetime.keep(hold, () => ports.account(caller.number));

@@ -1,7 +1,7 @@
 /** Brings an upstream's answer to the client and ends the hold by what was read of it. */
 
 import type { ServedBy } from "../../core/account/hold.ts";
-import { mayPassUnread, usageWasRead } from "../../core/routing/target-health.ts";
+import { mayPassUnread, usageWasRead, wasSeenWhole } from "../../core/routing/target-health.ts";
 import { recordOwnership } from "../account-client.ts";
 import type { Served } from "../attempt.ts";
 import type { AdmittedCall } from "../call.ts";
@@ -63,12 +63,17 @@ async function pass(
   });
   const health = ports.upstreams.health.of(servedBy);
   const usageRead = (foreign: boolean) => usageWasRead(health, foreign, ports.now());
+  const readFirst = (needed: boolean) => wasSeenWhole(health, !needed, ports.now());
   const unreadAllowed = mayPassUnread(health, ports.now());
   const { answer } = served.kind === "passing" ? served.passing : served;
   const passageTo = (side: ClientSide): Passage => {
     if (served.kind === "passing") return new DocumentPassage(served.passing, side, lifetime);
     if (served.reader.kind === "bytes") return new BytesPassage(served.reader, side, lifetime);
-    return new EventPassage(served.reader, side, lifetime, admitted.endpoint.errors, { record: recordId, usageRead });
+    return new EventPassage(served.reader, side, lifetime, admitted.endpoint.errors, {
+      record: recordId,
+      usageRead,
+      readFirst,
+    });
   };
   const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
   respond(new Response(stream.body, { status, headers }));

@@ -117,7 +117,8 @@ class Head {
     const came = joinBytes(this.#came);
     this.#came = [];
     if (!reader.read(parseAnswer(came))) return MALFORMED;
-    const bytes = this.#filter.changed ? joinBytes(this.#passes) : came;
+    const passes = this.#filter.changed ? joinBytes(this.#passes) : came;
+    const bytes = reader.completed?.(passes) ?? passes;
     if (!this.place) return { kind: "document", bytes, reader };
     return this.#passing(reader, { head: [bytes], understood: true, created: reader.created?.() ?? null });
   }

@@ -1,12 +1,14 @@
 /**
  * How an answer's bytes pass to the client: as events, read one by one, or as plain bytes.
  *
- * Bytes are the upstream's, but for the usage event that the gateway asked for and for usage that nobody may see. A stream
- * of events that breaks says so in an error event before its body is aborted.
+ * Bytes are the upstream's, but for the usage event that the gateway asked for, usage that nobody may see, and what an
+ * upstream left out that clients need. A stream of events that breaks says so in an error event before its body is aborted.
  */
 
 import type { CallOutcome } from "../../core/account/hold.ts";
 import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts";
+import { type Added, withMembers, writtenLike } from "../../core/formats/added-events.ts";
+import { joinBytes } from "../../core/formats/bytes.ts";
 import { dataOf, SseSplitter, withData } from "../../core/formats/sse.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { BytesReader, EventReader } from "../../core/meters/meter.ts";
@@ -58,6 +60,8 @@ export interface EventNews {
   record(id: string): Promise<void>;
   /** Usage was read. `foreign`: something stood in it that nobody may see. */
   usageRead(foreign: boolean): void;
+  /** Whether something had to be added that cannot be added to bytes which have passed. */
+  readFirst(needed: boolean): void;
 }
 
 /** Server-sent events, each read before it passes. */
@@ -68,6 +72,8 @@ export class EventPassage implements Passage, UnreadPassage {
   readonly #news: EventNews;
   readonly #splitter = new SseSplitter();
   #recorded: string | null = null;
+  /** The last event, where it waits for the next. */
+  #held: Uint8Array | null = null;
   /** The event that ends a whole stream has been seen. */
   #complete = false;
   /** A pipe took over: what is read has passed. */
@@ -87,15 +93,17 @@ export class EventPassage implements Passage, UnreadPassage {
     for (const event of this.#splitter.push(chunk)) {
       const passes = this.#judge(event);
       if (passes === "broken") {
-        await this.#writeAll(kept);
+        await this.#recordNew();
+        await this.#write([...kept, ...this.#takeHeld()]);
         return false;
       }
       if (passes !== event) untouched = false;
-      if (passes !== "drop") kept.push(passes);
+      if (passes instanceof Uint8Array) kept.push(passes);
+      else kept.push(...passes);
     }
     if (this.#splitter.overlong) return false;
     await this.#recordNew();
-    await this.#writeAll(untouched && !this.#splitter.open ? [chunk] : kept);
+    await this.#write(untouched && !this.#splitter.open ? [chunk] : kept);
     return true;
   }
 
@@ -110,7 +118,8 @@ export class EventPassage implements Passage, UnreadPassage {
 
   async passRest(): Promise<void> {
     this.#restPassed = true;
-    if (this.#splitter.open) await this.#writeAll([this.#splitter.rest()]);
+    const held = this.#takeHeld();
+    await this.#write(this.#splitter.open ? [...held, this.#splitter.rest()] : held);
   }
 
   lend(): ClientSide {
@@ -133,9 +142,10 @@ export class EventPassage implements Passage, UnreadPassage {
   async finish(): Promise<boolean> {
     if (this.#splitter.open) {
       const passes = this.#judge(this.#splitter.rest());
-      if (typeof passes === "string") return false;
-      if (!this.#restPassed) await this.#writeAll([passes]);
+      if (passes === "broken") return false;
+      if (!this.#restPassed) await this.#write(passes instanceof Uint8Array ? [passes] : passes);
     }
+    if (!this.#restPassed) await this.#write(this.#takeHeld());
     return this.#complete;
   }
 
@@ -155,16 +165,31 @@ export class EventPassage implements Passage, UnreadPassage {
     this.#outlet.drop();
   }
 
-  /** The event as it passes, if it does. */
-  #judge(event: Uint8Array): Uint8Array | "drop" | "broken" {
+  /** The event itself where it passes as it is; else what passes in its place. */
+  #judge(event: Uint8Array): Uint8Array | readonly Uint8Array[] | "broken" {
     const data = dataOf(event);
-    if (data === undefined) return event;
+    if (data === undefined) return this.#held ? [...this.#takeHeld(), event] : event;
     const verdict = this.#reader.event(data);
     const anew = this.#reader.usageAnew();
     if (anew !== undefined) this.#news.usageRead(anew !== null);
-    if (verdict === "drop" || verdict === "broken") return verdict;
+    if (verdict === "broken") return verdict;
     if (verdict === "end") this.#complete = true;
-    return typeof anew === "string" ? withData(event, anew) : event;
+    const added = this.#reader.added?.();
+    if (added?.readFirst !== undefined) this.#news.readFirst(added.readFirst);
+    const written = writtenAnew(event, typeof anew === "string" ? anew : undefined, added);
+    if (verdict === "hold") {
+      this.#held = written;
+      return [];
+    }
+    const passes = verdict === "drop" || added?.drops ? [] : [written];
+    if (!added?.before && !this.#held) return passes[0] ?? passes;
+    return [...(added?.before ? [writtenLike(event, added.before)] : []), ...this.#takeHeld(), ...passes];
+  }
+
+  #takeHeld(): Uint8Array[] {
+    const held = this.#held;
+    this.#held = null;
+    return held ? [held] : [];
   }
 
   async #recordNew(): Promise<void> {
@@ -174,12 +199,19 @@ export class EventPassage implements Passage, UnreadPassage {
     this.#recorded = id;
   }
 
-  async #writeAll(pieces: readonly Uint8Array[]): Promise<void> {
-    for (const piece of pieces) {
-      const taken = await this.#outlet.write(piece);
-      this.delivered = taken && this.#complete;
-    }
+  /** In one write: each waits for the client. */
+  async #write(pieces: readonly Uint8Array[]): Promise<void> {
+    if (pieces.length === 0) return;
+    const taken = await this.#outlet.write(pieces.length === 1 ? (pieces[0] as Uint8Array) : joinBytes(pieces));
+    this.delivered = taken && this.#complete;
   }
+}
+
+/** The event with what it lacks, and without what nobody may see. */
+function writtenAnew(event: Uint8Array, anew: string | undefined, added: Added | undefined): Uint8Array {
+  const data = added?.data ?? anew;
+  const written = data === undefined ? event : withData(event, data);
+  return (added?.members && withMembers(written, added.members)) || written;
 }
 
 /** Plain bytes: whole when the upstream's body ends by itself. */

@@ -10,7 +10,15 @@ import { Operator, unique } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 import { type Behaviour, TcpProxy } from "../../support/tcp-proxy.ts";
 import type { Tenant } from "../../support/tenant.ts";
-import { chunk, completion, DONE, type Exchange, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
+import {
+  chunk,
+  completion,
+  DONE,
+  type Exchange,
+  FINISH,
+  ScriptedUpstream,
+  usageChunk,
+} from "../../support/upstream.ts";
 
 const HOLD_TTL_MS = 6_000;
 const tollgate = await TollgateProcess.start({ env: { HOLD_TTL_MS: String(HOLD_TTL_MS) } });
@@ -217,7 +225,9 @@ async function chatStream(include_usage: boolean) {
   const messages = [{ role: "user", content: "Hi" }];
   const stream_options = { include_usage };
   const body = { model, messages, stream: true, max_tokens: 200, stream_options };
-  const ends = include_usage ? usageChunk(10, FRAMES) + DONE : chunk({ content: `word-${FRAMES - 1} ` }) + DONE;
+  const ends = include_usage
+    ? usageChunk(10, FRAMES) + DONE
+    : chunk({ content: `word-${FRAMES - 1} ` }) + FINISH + DONE;
   return { upstream, costsUsd: (10 + FRAMES) / 1e6, ends, ask: (tenant: Tenant) => tenant.post(body) };
 }
 

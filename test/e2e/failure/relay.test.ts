@@ -5,7 +5,7 @@ import { eventually } from "../../support/eventually.ts";
 import { chatPost, RawClient } from "../../support/raw-client.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import type { Tenant } from "../../support/tenant.ts";
-import { chunk, DONE, type Exchange, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
+import { chunk, DONE, type Exchange, FINISH, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
 import { world } from "../../support/world.ts";
 
 const { operator } = world();
@@ -76,7 +76,7 @@ describe("any split of the upstream's bytes gives the client the same bytes", ()
   const crlf = chunk({ content: "crlf" }).replaceAll("\n", "\r\n");
   const end = usageChunk(10, 5);
   const whole = start + words + crlf + end + DONE;
-  const without = start + words + crlf + DONE;
+  const without = start + words + crlf + FINISH + DONE;
 
   test.each([[[1]], [[2]], [[3, 1]], [[7]], [[64, 1]], [[1000]]])(
     "pieces of %j bytes",

@@ -4,6 +4,8 @@
  * Documented fields must be in range; unknown ones pass unchanged.
  */
 import * as z from "zod";
+import type { Added } from "../../formats/added-events.ts";
+import { ChatFinish } from "../../formats/chat-finish.ts";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
 import { urlFault } from "../../formats/public-url.ts";
 import { judge } from "../../issue-words.ts";
@@ -182,6 +184,8 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const drops = chat.stream_options?.include_usage !== true;
   const choices = chat.n ?? 1;
   const finished = new Set<unknown>();
+  const finish = new ChatFinish(MAX_CHOICES);
+  let added: Added | undefined;
   /** The final usage, or the end, has been read. */
   let usageRead = false;
   const awaitsUsage = () => finished.size >= choices && !usageRead;
@@ -189,14 +193,17 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   let anew: string | null | undefined;
   const event = (data: string): EventVerdict => {
     anew = undefined;
+    added = undefined;
     if (data === "[DONE]") {
       usageRead = true;
+      added = finish.end();
       return "end";
     }
-    const chunk: Seen | undefined = parseObject(data);
+    const chunk = parseObject(data);
     if (!chunk || chunk.error) return "broken";
     own.add(contentBytes(chunk.choices, "delta"));
     noteFinished(chunk.choices, finished);
+    finish.chunk(chunk);
     if (chunk.usage === undefined || chunk.usage === null) return "pass";
     if (asObject(chunk.usage)) {
       usageRead = finished.size >= choices;
@@ -205,13 +212,16 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     anew = withUsageAnew(data, null);
     // Some engines send usage together with the last words, which must pass.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
-    return drops && usageOnly ? "drop" : "pass";
+    if (!usageOnly) return "pass";
+    if (drops) return "drop";
+    return finish.open ? "hold" : "pass";
   };
   return {
     kind: "events",
     readFirst: drops,
     event,
     usageAnew: () => anew,
+    added: () => added,
     awaitsUsage,
     reading: () => own.reading(exact),
   };

@@ -5,7 +5,10 @@
  * later turn and read to the target that created it.
  */
 import * as z from "zod";
+import type { Added } from "../../formats/added-events.ts";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
+import { ResponseEvents } from "../../formats/response-events.ts";
+import { completionOf } from "../../formats/response-items.ts";
 import type { EventReader, EventVerdict, JsonReader, MeasuredBody, Meter, Sent } from "../../meters/meter.ts";
 import { countParts } from "../../meters/parts.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../../meters/tokens.ts";
@@ -60,8 +63,14 @@ function usageOf(response: Record<string, unknown>, sent: Sent): Usage | undefin
 const idOf = (response: Record<string, unknown> | undefined): string | null =>
   typeof response?.id === "string" && response.id !== "" ? response.id : null;
 
+const factsOf = ({ model }: Responses, { startedAtMs = 0 }: Sent) => ({
+  model,
+  createdAt: Math.floor(startedAtMs / 1000),
+});
+
 function jsonReader(body: Responses, sent: Sent<MeasuredBody>): JsonReader {
   const own = ownCount(body, sent);
+  const complete = completionOf(factsOf(body, sent));
   let exact: Usage | undefined;
   let id: string | null = null;
   return {
@@ -76,6 +85,7 @@ function jsonReader(body: Responses, sent: Sent<MeasuredBody>): JsonReader {
       return true;
     },
     created: () => id,
+    completed: complete,
     reading: () => own.reading(exact),
   };
 }
@@ -107,6 +117,8 @@ class StreamedItems {
 function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
   const own = ownCount(body, sent);
   const items = new StreamedItems();
+  const events = new ResponseEvents(factsOf(body, sent));
+  let added: Added | undefined;
   let exact: Usage | undefined;
   let id: string | null = null;
   let anew: string | null | undefined;
@@ -115,12 +127,15 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
   let finished = false;
   const event = (data: string): EventVerdict => {
     anew = undefined;
+    added = undefined;
     if (data === "[DONE]") return "end";
     const said = parseObject(data);
     if (!said || said.error || FAILED_EVENTS.has(said.type)) return "broken";
     const response = asObject(said.response);
     id = idOf(response) ?? id;
     if (response && response.usage !== undefined && response.usage !== null) anew = withUsageAnew(data, "response");
+    // What is written anew must not bring back what was taken out of its usage.
+    added = events.next(typeof anew === "string" ? (parseObject(anew) ?? said) : said);
     own.add(items.written(said));
     if (said.type === "response.output_item.added") openItems++;
     if (said.type === "response.output_item.done") openItems--;
@@ -136,6 +151,7 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
     readFirst: true,
     event,
     usageAnew: () => anew,
+    added: () => added,
     created: () => id,
     awaitsUsage: () => finished,
     reading,
@@ -165,6 +181,7 @@ export const getResponse = endpoint({
   body: nothing,
   kinds: [],
   answer: RESPONSE_ANSWER,
+  completes: completionOf(null),
   retry: "safe",
   errors: "openai",
   refusedQuery: STREAMS,
@@ -204,6 +221,7 @@ export const cancelResponse = endpoint({
   body: nothing,
   kinds: [],
   answer: RESPONSE_ANSWER,
+  completes: completionOf(null),
   retry: "safe",
   errors: "openai",
   owned: [{ kind: "response", at: "path.id" }],

@@ -1,0 +1,74 @@
+/**
+ * Completes a chat stream that ends without a `finish_reason`, which the service's contract does not name: clients take
+ * a choice without one for cut off. Each open choice gets a last chunk where OpenAI has it, before the usage chunk, once
+ * `[DONE]` has shown that the stream is whole.
+ */
+import type { Added } from "./added-events.ts";
+import { asObject } from "./json-fields.ts";
+import { isText } from "./response-items.ts";
+
+type Reason = "stop" | "tool_calls" | "function_call";
+
+/** Members that every chunk of a stream has alike. */
+const HEAD = ["id", "object", "created", "model", "service_tier", "system_fingerprint"];
+
+export class ChatFinish {
+  readonly #most: number;
+  /** Choices that have begun and not finished, and why they would. */
+  readonly #open = new Map<number, Reason>();
+  readonly #finished = new Set<number>();
+  #last: Record<string, unknown> = {};
+
+  /** `most`: choices of one stream. */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  chunk(chunk: Record<string, unknown>): void {
+    if (!Array.isArray(chunk.choices) || chunk.choices.length === 0) return;
+    this.#last = chunk;
+    for (const entry of chunk.choices) {
+      const choice = asObject(entry);
+      if (choice) this.#choice(choice);
+    }
+  }
+
+  #choice({ index = 0, finish_reason: finished, delta }: Record<string, unknown>): void {
+    if (typeof index !== "number") return;
+    if (isText(finished)) {
+      this.#open.delete(index);
+      if (this.#finished.size < this.#most) this.#finished.add(index);
+      return;
+    }
+    const called = calledIn(asObject(delta));
+    if (!called && this.#open.has(index)) return;
+    if (this.#finished.has(index) || (!this.#open.has(index) && this.#open.size >= this.#most)) return;
+    this.#open.set(index, called ?? "stop");
+  }
+
+  /** Whether a choice is open: a usage chunk that comes now is to wait for what comes before it. */
+  get open(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** What precedes `[DONE]`; nothing if each choice has finished. */
+  end(): Added {
+    if (!this.open) return { readFirst: false };
+    const head = Object.fromEntries(HEAD.filter((name) => name in this.#last).map((name) => [name, this.#last[name]]));
+    const usage = "usage" in this.#last && { usage: null };
+    const before = [...this.#open]
+      .sort(([one], [other]) => one - other)
+      .map(([index, finish_reason]) => ({
+        ...head,
+        ...usage,
+        choices: [{ index, delta: {}, logprobs: null, finish_reason }],
+      }));
+    this.#open.clear();
+    return { before, readFirst: true };
+  }
+}
+
+function calledIn(delta: Record<string, unknown> | undefined): Reason | undefined {
+  if (Array.isArray(delta?.tool_calls) && delta.tool_calls.length > 0) return "tool_calls";
+  return asObject(delta?.function_call) ? "function_call" : undefined;
+}
