@@ -202,7 +202,7 @@ export class EventPassage implements Passage, UnreadPassage {
   /** In one write: each waits for the client. */
   async #write(pieces: readonly Uint8Array[]): Promise<void> {
     if (pieces.length === 0) return;
-    const taken = await this.#outlet.write(pieces.length === 1 ? (pieces[0] as Uint8Array) : joinBytes(pieces));
+    const taken = await this.#outlet.write(joinBytes(pieces));
     this.delivered = taken && this.#complete;
   }
 }
