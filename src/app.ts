@@ -23,6 +23,7 @@ const EXPOSED = [
   "x-service-request-id",
   "x-service-region",
   "retry-after",
+  "retry-after-ms",
   "x-should-retry",
   "inference-id",
   ...["limit", "remaining", "reset"].flatMap((part) => [`x-ratelimit-${part}-requests`, `x-ratelimit-${part}-tokens`]),

@@ -15,12 +15,16 @@ export interface HttpRefusal {
   readonly param: string | null;
   /** Seconds, for `retry-after`. */
   readonly retryAfterSeconds?: number;
+  /** The same in ms, for `retry-after-ms`, where clients should not come back all at once. */
+  readonly retryAfterMs?: number;
   /** False if a repeat cannot help: sent as `x-should-retry: false`. */
   readonly shouldRetry: boolean;
 }
 
 /** SDKs should not retry by themselves after a wait longer than this (docs/design.md, section 5). */
-const LONGEST_USEFUL_WAIT_MS = 60_000;
+const LONGEST_USEFUL_WAIT_MS = 65_000;
+/** SDKs take no notice of a longer `retry-after`, and come back at once. */
+const LONGEST_RETRY_AFTER_S = 60;
 
 const BAD_KEY: Record<(Refusal & { kind: "bad_key" })["why"], string> = {
   malformed: "The API key is malformed. Keys begin with sk-tg-. Copy yours again from where it was issued.",
@@ -75,8 +79,14 @@ const invalid = (status: number, message: string, param: string | null, code: st
 
 const waitable = (retryAfterMs: number | null) => ({
   shouldRetry: retryAfterMs !== null && retryAfterMs <= LONGEST_USEFUL_WAIT_MS,
-  ...(retryAfterMs !== null && { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) }),
+  ...(retryAfterMs !== null && { retryAfterSeconds: inSeconds(retryAfterMs) }),
 });
+
+const inSeconds = (ms: number): number => Math.min(LONGEST_RETRY_AFTER_S, Math.max(1, Math.ceil(ms / 1000)));
+
+/** A wait that is random within a second: the header in seconds is rounded, so that it differs as well. */
+const spread = (ms: number) =>
+  ms < 2_000 && { retryAfterMs: Math.max(1_000, ms), retryAfterSeconds: Math.max(1, Math.round(ms / 1000)) };
 
 const server = (status: number, message: string, code: string, shouldRetry: boolean): HttpRefusal => ({
   status,
@@ -211,7 +221,7 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
   }),
   no_healthy_upstream: (refusal) => ({
     ...server(503, "No region can serve this model now. Try again later.", "no_healthy_upstream", true),
-    ...(refusal.retryAfterMs !== null && waitable(refusal.retryAfterMs)),
+    ...(refusal.retryAfterMs !== null && { ...waitable(refusal.retryAfterMs), ...spread(refusal.retryAfterMs) }),
   }),
   upstream_refused: (refusal) => ({
     ...invalid(refusal.status, refusal.message, refusal.param, refusal.code ?? "invalid_request_error"),

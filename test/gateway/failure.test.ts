@@ -88,7 +88,10 @@ describe("health", () => {
     const { response, asked, error } = await call(world);
     expect(asked).toEqual([]);
     expect([response.status, error.code]).toEqual([503, "no_healthy_upstream"]);
-    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(["1", "2"]).toContain(response.headers.get("retry-after"));
+    expect(Number(response.headers.get("retry-after-ms"))).toBeGreaterThanOrEqual(1_000);
+    expect(Number(response.headers.get("retry-after-ms"))).toBeLessThan(2_000);
+    expect(response.headers.get("x-should-retry")).toBeNull();
     expect(world.released).toHaveLength(11);
     expect(world.released.at(-1)).toMatchObject({ lostTries: 0, servedBy: null });
   });

@@ -24,6 +24,8 @@ export interface Breaker {
   failures: number;
   /** Null if closed. */
   ejectedUntilMs: number | null;
+  /** It was ejected by a 429: until then it takes nothing. */
+  limited: boolean;
   /** Null if no probe is running. */
   probeSinceMs: number | null;
   /** Grows with each ejection. */
@@ -36,7 +38,13 @@ export interface Ticket {
   readonly probe: boolean;
 }
 
-export const newBreaker = (): Breaker => ({ failures: 0, ejectedUntilMs: null, probeSinceMs: null, epoch: 0 });
+export const newBreaker = (): Breaker => ({
+  failures: 0,
+  ejectedUntilMs: null,
+  limited: false,
+  probeSinceMs: null,
+  epoch: 0,
+});
 
 /** `due`: the ejection is over and no probe is running. */
 export function stateOf(breaker: Breaker, nowMs: number): "closed" | "due" | "ejected" {
@@ -66,15 +74,18 @@ export function struck(breaker: Breaker, ticket: Ticket, nowMs: number): void {
   if (ticket.epoch !== breaker.epoch) return;
   breaker.failures += 1;
   const closed = breaker.ejectedUntilMs === null;
-  if (closed ? breaker.failures >= STRIKES : ticket.probe) eject(breaker, nowMs + EJECTION_MS);
+  if (closed ? breaker.failures >= STRIKES : ticket.probe) eject(breaker, nowMs + EJECTION_MS, false);
 }
 
 /** The target answered 429. `retryAfterMs`: how long it wants to be left alone; null if it did not say. */
 export function limited(breaker: Breaker, ticket: Ticket, retryAfterMs: number | null, nowMs: number): void {
   const untilMs = Math.max(nowMs + limitMs(retryAfterMs), breaker.ejectedUntilMs ?? 0);
-  if (ticket.epoch === breaker.epoch) eject(breaker, untilMs);
+  if (ticket.epoch === breaker.epoch) eject(breaker, untilMs, true);
   // Sent before the ejection, so it can only extend it.
-  else if (breaker.ejectedUntilMs !== null) breaker.ejectedUntilMs = untilMs;
+  else if (breaker.ejectedUntilMs !== null) {
+    breaker.ejectedUntilMs = untilMs;
+    breaker.limited = true;
+  }
 }
 
 /** How long a 429 keeps a target out, ms. */
@@ -86,8 +97,9 @@ export function abandoned(breaker: Breaker, ticket: Ticket): void {
   if (ticket.probe && ticket.epoch === breaker.epoch) breaker.probeSinceMs = null;
 }
 
-function eject(breaker: Breaker, untilMs: number): void {
+function eject(breaker: Breaker, untilMs: number, limited: boolean): void {
   breaker.ejectedUntilMs = untilMs;
+  breaker.limited = limited;
   breaker.probeSinceMs = null;
   breaker.epoch += 1;
 }

@@ -21,6 +21,11 @@ const MOST_REPEATS = 2;
 export const LONGEST_SEARCH_MS = 150_000;
 /** The least wait to report for an ejected target, also while its probe is still running, ms. */
 const LEAST_RETRY_MS = 1_000;
+/**
+ * The most to report for one that failed: it may be back at any time, and is tried within its budget meanwhile. The wait is
+ * random, so that clients that failed together do not come back together.
+ */
+const LONGEST_RETRY_MS = 2_000;
 
 export type Step =
   | {
@@ -146,8 +151,14 @@ export class Search {
   #none(nowMs: number): Step {
     const waits = this.#targets
       .filter((target) => this.#state(target, nowMs) === "ejected")
-      .map((target) => Math.max(this.#dueMs(target) - nowMs, LEAST_RETRY_MS));
+      .map((target) => this.#waitMs(target, nowMs));
     return { kind: "none", retryAfterMs: waits.length > 0 ? Math.min(...waits) : null };
+  }
+
+  /** A target that is busy has said for how long. */
+  #waitMs(target: Target, nowMs: number): number {
+    if (this.#health.of(target).breaker.limited) return Math.max(this.#dueMs(target) - nowMs, LEAST_RETRY_MS);
+    return LEAST_RETRY_MS + Math.floor(this.#random() * (LONGEST_RETRY_MS - LEAST_RETRY_MS));
   }
 
   #bestEjected(nowMs: number): Target | undefined {

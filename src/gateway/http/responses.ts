@@ -49,6 +49,7 @@ export function refuse(refusal: Refusal, callId: CallId, shape: ErrorShape, rate
   const headers = callHeaders(callId, null, rates);
   headers.set("content-type", "application/json");
   if (http.retryAfterSeconds !== undefined) headers.set("retry-after", String(http.retryAfterSeconds));
+  if (http.retryAfterMs !== undefined) headers.set("retry-after-ms", String(http.retryAfterMs));
   if (!http.shouldRetry) headers.set("x-should-retry", "false");
   return new Response(JSON.stringify(errorBody(http, shape)), { status: http.status, headers });
 }

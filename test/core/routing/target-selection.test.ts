@@ -146,8 +146,35 @@ describe("whom a call asks", () => {
   it("refuses without asking, with the time to wait, once the budget for ejected targets is spent", () => {
     const down = world({ a: UNAVAILABLE });
     for (let time = 0; time < 20; time++) call(down, [A]);
-    const refused = new Search([A], down.health, () => 0, down.nowMs).first(down.nowMs);
-    expect(refused).toEqual({ kind: "none", retryAfterMs: 10_000 });
+    // Not the ejection's whole length: the target may be back at any time.
+    for (const [random, retryAfterMs] of [
+      [0, 1_000],
+      [0.5, 1_500],
+      [0.9999, 1_999],
+    ] as const) {
+      const refused = new Search([A], down.health, () => random, down.nowMs).first(down.nowMs);
+      expect(refused).toEqual({ kind: "none", retryAfterMs });
+    }
+  });
+
+  it("and with the time that a busy target named", () => {
+    const busy = world({ a: status(429, 30_000) });
+    for (let time = 0; time < 20; time++) call(busy, [A]);
+    const { health, nowMs } = busy;
+    expect(new Search([A], health, () => 0.5, nowMs).first(nowMs)).toEqual({ kind: "none", retryAfterMs: 30_000 });
+  });
+
+  it("and with the shortest of them, where one failed and one is busy", () => {
+    const down = world({ a: status(429, 30_000), b: UNAVAILABLE });
+    for (let time = 0; time < 20; time++) call(down, [A, B]);
+    const { health, nowMs } = down;
+    const search = new Search([A, B], health, () => 0.5, nowMs);
+    let step = search.first(nowMs);
+    while (step.kind === "ask") {
+      search.failed(UNAVAILABLE, judge(UNAVAILABLE, "safe", []), nowMs);
+      step = search.next(UNAVAILABLE, nowMs);
+    }
+    expect(step).toEqual({ kind: "none", retryAfterMs: 1_500 });
   });
 
   it("keeps the weights among the healthy", () => {
