@@ -24,6 +24,7 @@ export const PLATFORM_MODELS: ReadonlyMap<string, ModelKind> = new Map<string, M
   ["glyph-7b", "chat"],
   ["full-7b", "chat"],
   ["least-7b", "chat"],
+  ["reason-7b", "chat"],
   ["image-turbo", "image"],
   ["image-edit", "image_edit"],
   ["tts-fast", "speech"],
@@ -40,6 +41,9 @@ export const PLATFORM_MODELS: ReadonlyMap<string, ModelKind> = new Map<string, M
 /** A model that says no more than the contract names, and one that says all that OpenAI does. */
 export const saysLeast = (model: string): boolean => model.startsWith("least-");
 export const saysAll = (model: string): boolean => model.startsWith("full-");
+
+/** A model that takes an output cap of chat as `max_completion_tokens` only. */
+export const capsCompletions = (model: string): boolean => model.startsWith("reason-");
 
 /** One replica of an instance. */
 export interface Pod {

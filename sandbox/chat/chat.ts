@@ -1,8 +1,8 @@
 /** `POST /v1/chat/completions`: one JSON object, or chunks as the tokens are made. */
 import { readJson } from "../body.ts";
-import { saysLeast } from "../catalog.ts";
+import { capsCompletions, saysLeast } from "../catalog.ts";
 import type { Answer, Endpoint, EventFrame, JsonObject, Site } from "../endpoint.ts";
-import { done } from "../refusal.ts";
+import { done, invalid } from "../refusal.ts";
 import { type Choice, type Completion, complete, loggedUsage, outputTokens, reportedUsage } from "./completion.ts";
 import { asRead } from "./folded-names.ts";
 import { ChatRequest } from "./request.ts";
@@ -16,6 +16,12 @@ export const chatCompletions: Endpoint = {
   prepare: (received) => {
     const body = readJson(received, ChatRequest, (given) => asRead(given, NAMES));
     if (!body.ok) return body;
+    if (capsCompletions(body.value.model) && typeof body.value.max_tokens === "number") {
+      return invalid(
+        "`max_tokens` is not supported with this model. Use `max_completion_tokens` instead.",
+        "max_tokens",
+      );
+    }
     return done({
       model: body.value.model,
       kinds: ["chat"],

@@ -13,7 +13,7 @@ import type { Call } from "../core/endpoints/call.ts";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
 import type { Failure } from "../core/routing/failure.ts";
-import type { Route, RoutingSnapshot, Target } from "../core/routing/routes.ts";
+import { type Route, type RoutingSnapshot, rowOf, type Target } from "../core/routing/routes.ts";
 import type { ParsedCall } from "./call.ts";
 import { type PassingDocument, readDocument } from "./http/read-document.ts";
 import { type UpstreamWords, upstreamWords } from "./http/upstream-errors.ts";
@@ -21,7 +21,7 @@ import type { Answered, Patience, Ports } from "./ports.ts";
 
 /** How a call goes upstream, and who reads what comes back. */
 export interface Sending {
-  readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath">;
+  readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath"> & Partial<Pick<Route, "row">>;
   readonly routing: RoutingSnapshot;
   /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
   readonly outputCap: number | undefined;
@@ -64,6 +64,7 @@ export async function attempt(
   const { outputCap, route, routing } = sending;
   const reader = sending.reader();
   const patience = patienceOf(call, endpoint, reader);
+  const capField = endpoint.capField(rowOf(routing, target.model, ports.now()) ?? route.row);
   const answer = await ports.upstreams.send(
     target,
     {
@@ -74,7 +75,7 @@ export async function attempt(
       accept: call.accept,
       body: call.payload.encode({
         ...(endpoint.modelField && { [endpoint.modelField]: target.model }),
-        ...(endpoint.capField && outputCap !== undefined && { [endpoint.capField]: outputCap }),
+        ...(capField && outputCap !== undefined && { [capField]: outputCap }),
         ...pseudonyms,
       }),
       careful,

@@ -233,3 +233,9 @@ test("a stream of least-7b ends without a finish_reason", async () => {
   expect(streamed.at(-2).usage.completion_tokens).toBe(streamed.length - 3);
   expect(streamed.slice(0, -2).map(({ choices }) => choices[0].finish_reason)).not.toContain("stop");
 });
+
+test("reason-7b takes its cap as max_completion_tokens only", async () => {
+  const capped = await json(chat({ model: "reason-7b", max_completion_tokens: 2 }));
+  expect(capped.usage.completion_tokens).toBe(2);
+  expect((await json(chat({ model: "reason-7b", max_tokens: 2 }), 400)).error.param).toBe("max_tokens");
+});

@@ -236,6 +236,7 @@ describe("models", () => {
       upstream: "main",
       context_tokens: 8192,
       part_tokens: 1700,
+      cap_field: "max_completion_tokens",
     });
     expect(old).toEqual({
       model: "llama",
@@ -253,6 +254,7 @@ describe("models", () => {
       part_tokens: 1700,
       display_name: null,
       vram_gb: null,
+      cap_field: "max_completion_tokens",
       upstream: "main",
     });
     const now = await done("PUT", "/models/llama", { ...CHAT, prices: { input_tokens: { cost_usd: 1 } } });
@@ -296,6 +298,8 @@ describe("models", () => {
     ["m", { max_output_tokens: 0 }, "max_output_tokens"],
     ["m", { from: "yesterday" }, "from"],
     ["m", { upstream: "nowhere" }, "upstream"],
+    ["m", { cap_field: "max_output_tokens" }, "cap_field"],
+    ["m", { kind: "embedding", cap_field: "max_completion_tokens" }, "cap_field"],
     ["a%20b", {}, "model"],
     ["__proto__", {}, "model"],
   ])("model %s with %j is refused by its field", async (model, body, param) => {

@@ -1,6 +1,6 @@
 /** The price book in bodies and answers. */
 import * as z from "zod";
-import { MODEL_KINDS } from "../../core/pricing/prices.ts";
+import { CAP_FIELDS, MODEL_KINDS } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { time, timeAnswer, usd, usdAnswer } from "../kit/fields.ts";
 
@@ -38,6 +38,9 @@ export const ModelBody = z
       .optional()
       .meta({ description: "Of a GPU: its name for tenants" }),
     vram_gb: z.int().min(1).max(100_000).nullable().optional().meta({ description: "Of a GPU" }),
+    cap_field: z.enum(CAP_FIELDS).nullable().optional().meta({
+      description: "The field in which the model's engine takes the output cap of a chat (`max_tokens`)",
+    }),
     upstream: z
       .string()
       .nullable()
@@ -61,6 +64,7 @@ export const RowAnswer = z
     part_tokens: z.int().nullable(),
     display_name: z.string().nullable(),
     vram_gb: z.int().nullable(),
+    cap_field: z.enum(CAP_FIELDS).nullable(),
     upstream: z.string().nullable(),
   })
   .meta({ id: "PriceBookRow" });

@@ -28,6 +28,7 @@ const serializeRow = (row: ModelRow) => ({
   part_tokens: row.partTokens ?? null,
   display_name: row.displayName ?? null,
   vram_gb: row.vramGb ?? null,
+  cap_field: row.capField ?? null,
   upstream: row.upstream ?? null,
 });
 
@@ -105,6 +106,9 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
       "`max_output_tokens` is required for chat models: the money held for a call is computed from it.",
     );
   }
+  if (body.kind !== "chat" && body.cap_field) {
+    throw invalid("cap_field", "`cap_field` is for chat models: no other call has an output cap.");
+  }
   return {
     model: called,
     kind: body.kind,
@@ -119,6 +123,7 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
     ...(typeof body.part_tokens === "number" && { partTokens: body.part_tokens }),
     ...(body.display_name && { displayName: body.display_name }),
     ...(body.vram_gb && { vramGb: body.vram_gb }),
+    ...(body.cap_field && { capField: body.cap_field }),
   };
 }
 

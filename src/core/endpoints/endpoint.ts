@@ -85,8 +85,8 @@ export interface Endpoint {
   readonly readBack: ReadBack | null;
   /** The body field that names the model; null if none does. */
   readonly modelField: string | null;
-  /** The documented field that carries the output cap; null if there is none. */
-  readonly capField: string | null;
+  /** The field that carries the output cap to a model of this row; null if there is none. */
+  capField(row: Pick<ModelRow, "capField"> | undefined): string | null;
   /** The kind of id that the answer hands out, owned by the account from then on; null if none. */
   readonly creates: OwnedRef["kind"] | null;
   /** Which members of a JSON answer pass. */
@@ -173,7 +173,10 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
     bodyIsKey: entry.flow.kind === "job",
     readBack: entry.readBack ?? null,
     modelField: entry.model ?? null,
-    capField: entry.cap?.field ?? null,
+    capField: (row) => {
+      const asked = row?.capField;
+      return asked && entry.cap?.replaces.includes(asked) ? asked : (entry.cap?.field ?? null);
+    },
     creates: entry.creates ?? null,
     answerRules: answerRules(entry.answer ?? null),
     answerSchema: entry.answerSchema ?? null,

@@ -21,6 +21,10 @@ export type ModelKind = (typeof MODEL_KINDS)[number];
 /** Those that are called by name; the others are rented. */
 export const CALLED_KINDS = MODEL_KINDS.filter((kind) => kind !== "gpu" && kind !== "storage");
 
+/** Fields in which engines take the output cap of a chat. Some know only one of them. */
+export const CAP_FIELDS = ["max_tokens", "max_completion_tokens"] as const;
+export type CapField = (typeof CAP_FIELDS)[number];
+
 /** Nano-USD per `perPrice` of a unit (a million tokens, a second, an image, a request). */
 export type UnitPrices = { readonly [U in Unit]?: number };
 
@@ -46,6 +50,8 @@ export interface ModelRow {
   /** Of a GPU: what tenants are shown beside its price. */
   readonly displayName?: string | undefined;
   readonly vramGb?: number | undefined;
+  /** The field in which its engine takes the output cap of a chat (the contract's, `max_tokens`). */
+  readonly capField?: CapField | undefined;
 }
 
 /** How an account's prices differ from the price book's. */

@@ -1,7 +1,7 @@
 /** The price book in the operator's books: every past, current and future row of each model. */
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
-import type { ModelKind, ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
+import type { CapField, ModelKind, ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
 import { cutPage } from "./cut-page.ts";
 
 export interface StoredModel {
@@ -19,10 +19,11 @@ export interface StoredModel {
   part_tokens: number | null;
   display_name: string | null;
   vram_gb: number | null;
+  cap_field: CapField | null;
 }
 
 export const MODEL_COLUMNS =
-  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens, part_tokens, display_name, vram_gb";
+  "model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, context_tokens, prompt_overhead_tokens, max_part_tokens, part_tokens, display_name, vram_gb, cap_field";
 
 export const modelOf = (stored: StoredModel): ModelRow => ({
   model: stored.model,
@@ -39,6 +40,7 @@ export const modelOf = (stored: StoredModel): ModelRow => ({
   ...(stored.part_tokens !== null && { partTokens: stored.part_tokens }),
   ...(stored.display_name !== null && { displayName: stored.display_name }),
   ...(stored.vram_gb !== null && { vramGb: stored.vram_gb }),
+  ...(stored.cap_field !== null && { capField: stored.cap_field }),
 });
 
 /** Adds a row. It replaces one with the same model and time. */
@@ -46,7 +48,7 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
   await books
     .prepare(
       `insert or replace into models (${MODEL_COLUMNS}, created_ms)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)`,
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`,
     )
     .bind(
       row.model,
@@ -63,6 +65,7 @@ export async function putModel(books: D1Database, row: ModelRow, nowMs: number):
       row.partTokens ?? null,
       row.displayName ?? null,
       row.vramGb ?? null,
+      row.capField ?? null,
       nowMs,
     )
     .run();
