@@ -5,7 +5,7 @@
  * Upstream's clock is moved into what we know. Absence from a list proves nothing; two 404 by id a minute apart do.
  */
 import { closeMachine, forgetBefore, ranOn } from "./machine-books.ts";
-import { begin, preempt, resume } from "./machine-rental.ts";
+import { begin, preempt, resume, takeBackExtension } from "./machine-rental.ts";
 import type { Act, EndReason, Lengths, MachineRental, Step } from "./rental.ts";
 import type { MachineRow, MachineState, Missing, SshAccess } from "./resource.ts";
 
@@ -43,6 +43,9 @@ const CREATE_PROOF_MS = 120_000;
 const LISTS_FOR_PROOF = 2;
 /** Two reads answered 404, this far apart, prove that it is gone. */
 const GONE_PROOF_MS = 60_000;
+/** How long an extension may take to show, and how often it is sent. */
+export const EXTEND_PROOF_MS = 60_000;
+export const MOST_EXTENDS = 2;
 /** An instance that runs without an SSH command is read often for this long. */
 const SSH_WAIT_MS = 300_000;
 
@@ -79,7 +82,8 @@ function found(row: MachineRow, document: MachineDocument, askedAtMs: number, no
   const priced = comparePrice(known, document);
   const shown = showing(priced.row, document, askedAtMs);
   const { rental, acts } = moneyOf(shown, document, askedAtMs, nowMs, lengths);
-  return { row: settled({ ...shown, rental }, document, nowMs), acts: [...priced.acts, ...acts] };
+  const change = resolveChange(settled({ ...shown, rental }, document, nowMs), lengths);
+  return { row: change.row, acts: [...priced.acts, ...acts, ...change.acts] };
 }
 
 /** The operator pays what upstream's document shows. It is compared with the book once. */
@@ -186,6 +190,21 @@ function rebuilt(row: MachineRow): MachineRow {
   const { rebuild } = row.wants;
   if (!rebuild || rebuild.answeredMs === null || row.seen.askedAtMs <= rebuild.answeredMs) return row;
   return runs(row.seen.state) ? { ...row, wants: { ...row.wants, rebuild: null } } : row;
+}
+
+/**
+ * A change without an answer is over when its effect is seen. An extension that was sent twice and shows no effect a
+ * minute later was not executed: the tenant gets its hold back.
+ */
+function resolveChange(row: MachineRow, lengths: Lengths): Observed<MachineRow> {
+  const { sending, seen, wants, rental } = row;
+  const done = { row: { ...row, sending: null }, acts: [] };
+  if (sending?.verb === "scale") return seen.replicas === wants.replicas ? done : { row, acts: [] };
+  if (sending?.verb !== "extend" || seen.hours === null || rental.hours === null) return { row, acts: [] };
+  if (seen.hours >= rental.hours) return done;
+  if (sending.tries < MOST_EXTENDS || seen.askedAtMs < sending.lastMs + EXTEND_PROOF_MS) return { row, acts: [] };
+  const back = takeBackExtension(rental, rental.hours - seen.hours, lengths);
+  return { row: { ...row, sending: null, rental: back.rental }, acts: back.acts };
 }
 
 /** Upstream's other reasons are the operator's business. */

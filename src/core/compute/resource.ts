@@ -6,12 +6,12 @@
 import type { KeyId, TeamId } from "../ids.ts";
 import type { EndReason, MachineRental } from "./rental.ts";
 
-type MachineKind = "instance" | "cluster";
+export type MachineKind = "instance" | "cluster";
 type StorageKind = "drive" | "filesystem";
 export type ResourceKind = MachineKind | StorageKind | "image" | "ssh_key";
 
 /** The key that made it. */
-interface MadeBy {
+export interface MadeBy {
   readonly keyId: KeyId;
   readonly teamId: TeamId | null;
   readonly user: number | null;
@@ -32,7 +32,7 @@ export interface Setup {
 }
 
 /** What was launched; never changes. */
-interface Launched {
+export interface Launched {
   readonly name: string;
   readonly regionId: string;
   readonly gpuType: string;
@@ -148,6 +148,10 @@ const isLive = (row: MachineRow): boolean => row.seen.state !== "ended" && row.c
 /** GPUs that count against `max_gpus`: those that will run. */
 export const gpusOf = (row: MachineRow): number => (isLive(row) ? row.launched.gpuCount * row.wants.replicas : 0);
 
+/** Whether it shows as running, as the contract's `terminate` asks for. */
+export const showsRunning = ({ seen, wants }: MachineRow): boolean =>
+  (seen.state === "running" || seen.state === "degraded") && wants.rebuild === null;
+
 export const NOTHING_SEEN: MachineSeen = {
   state: "none",
   reason: null,
@@ -176,12 +180,13 @@ export type InstanceStatus =
 export type ClusterStatus = "pending" | "running" | "stopped" | "degraded" | "failed";
 
 /** The contract's status of an instance. */
-export function instanceStatus({ wants, seen }: MachineRow): InstanceStatus {
+export function instanceStatus(row: MachineRow): InstanceStatus {
+  const { wants, seen } = row;
   if (seen.state === "ended") return seen.reason === "failed" ? "failed" : "terminated";
   if (wants.end) return wants.end.reason === "credit_depleted" ? "terminating_low_balance" : "terminating_requested";
   if (seen.state === "stopping") return "terminating_requested";
   if (seen.state === "preempted") return "preempted";
-  return wants.rebuild === null && (seen.state === "running" || seen.state === "degraded") ? "running" : "pending";
+  return showsRunning(row) ? "running" : "pending";
 }
 
 /** The contract's status of a cluster: it has no word for an end that is under way. */

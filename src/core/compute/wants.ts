@@ -8,7 +8,7 @@
 import type { ControlAnswer } from "./control.ts";
 import { askEnd } from "./machine-books.ts";
 import { takeBackExtension } from "./machine-rental.ts";
-import { type MachineDocument, type Observed, observed } from "./observe.ts";
+import { EXTEND_PROOF_MS, type MachineDocument, MOST_EXTENDS, type Observed, observed } from "./observe.ts";
 import type { ComputeRefusal } from "./refusals.ts";
 import type { Act, EndReason, Lengths, TurnFacts } from "./rental.ts";
 import { turn } from "./rental-turn.ts";
@@ -29,10 +29,7 @@ export type Next =
 
 const NONE: Next = { do: "none" };
 const LONGEST_WAIT_MS = 60_000;
-/** How long an extension may take to show, before it is sent once more. */
-const EXTEND_PROOF_MS = 60_000;
 const READ_AGAIN_MS = 60_000;
-const MOST_EXTENDS = 2;
 
 /** Waits between tries: 1 s, doubling to 60 s. */
 export const retryDelayMs = (tries: number): number => Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** Math.min(tries - 1, 6));

@@ -163,10 +163,15 @@ describe("an extension", () => {
     life.at += 60_000;
     life.sees("running", { hours: 4 });
     expect(life.sends(LOST)).toBe("extend");
-    life.at += 120_000;
+    life.at += 59_999;
     life.sees("running", { hours: 4 });
     expect(next(life.row, life.at)).toEqual({ do: "none" });
     expect(life.books.held).toBe(6 * RATE.priceNanoUsd);
+    // A minute after the second one without effect it certainly was not executed: the hold comes back.
+    life.at += 1;
+    life.sees("running", { hours: 4 });
+    expect([life.books.held, life.row.sending, life.row.rental.hours]).toEqual([4 * RATE.priceNanoUsd, null, 4]);
+    expect(next(life.row, life.at)).toEqual({ do: "none" });
   });
 
   it("seen done is not sent again", () => {
@@ -174,7 +179,7 @@ describe("an extension", () => {
     life.gets({ verb: "extend", hours: 2 }, LOST);
     life.at += 61_000;
     life.sees("running", { hours: 6 });
-    expect(next(life.row, life.at)).toEqual({ do: "none" });
+    expect([next(life.row, life.at), life.row.sending]).toEqual([{ do: "none" }, null]);
     const sure = new Sending(4).running(4).extends(2);
     sure.gets({ verb: "extend", hours: 2 }, { kind: "done", document: null });
     expect([next(sure.row, sure.at + 100), sure.row.seen.hours]).toEqual([{ do: "none" }, 6]);
@@ -196,6 +201,14 @@ describe("a scale or PATCH", () => {
     life.at += retryDelayMs(1);
     expect(life.sends({ kind: "done", document: null })).toBe("scale");
     expect(next(life.row, life.at + 60_000)).toEqual({ do: "none" });
+  });
+
+  it("seen done without an answer is over", () => {
+    const life = scaled(3);
+    life.gets({ verb: "scale", replicas: 3 }, LOST);
+    life.at += 500;
+    life.sees("running", { replicas: 3 });
+    expect([life.row.sending, next(life.row, life.at)]).toEqual([null, { do: "none" }]);
   });
 
   it("that is refused restores what was wanted before, and the tenant reads why", () => {

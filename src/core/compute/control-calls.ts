@@ -1,0 +1,81 @@
+/**
+ * A row's call as the request to upstream: route and body by the row's kind, built from stored parts only. Upstream
+ * reads our tag where the tenant's name would stand.
+ */
+import type { ControlCall } from "./control.ts";
+import type { MachineRow, Setup } from "./resource.ts";
+import type { RowCall } from "./wants.ts";
+
+/** What the broker needs besides account and call id. */
+export type ControlRequest = Pick<ControlCall, "cls" | "method" | "path" | "body" | "needsNanoUsd">;
+
+const PATHS = { instance: "/gpu-instances", cluster: "/gpu-clusters" } as const;
+
+export function controlOf(row: MachineRow, call: RowCall): ControlRequest {
+  const { rate, hours } = row.rental;
+  if (call.verb === "create") {
+    const body = row.kind === "instance" ? instanceBody(row) : clusterBody(row);
+    return request("create", "POST", PATHS[row.kind], body, rate.costNanoUsd * (hours ?? 1));
+  }
+  const path = `${PATHS[row.kind]}/${row.upstreamId ?? 0}`;
+  switch (call.verb) {
+    case "read":
+      return request("call", "GET", path);
+    case "stop":
+      return row.kind === "instance" ? request("stop", "POST", `${path}/terminate`) : request("stop", "DELETE", path);
+    case "extend":
+      return request("call", "POST", `${path}/extend`, { hours: call.hours }, rate.costNanoUsd * call.hours);
+    case "scale":
+      return request("call", "POST", `${path}/scale`, { replicas: call.replicas });
+    case "patch":
+      return request("call", "PATCH", path, setupBody(call.setup));
+  }
+}
+
+function request(
+  cls: ControlRequest["cls"],
+  method: ControlRequest["method"],
+  path: string,
+  body: object | null = null,
+  needsNanoUsd: number | null = null,
+): ControlRequest {
+  return { cls, method, path, body: body && JSON.stringify(body), needsNanoUsd };
+}
+
+const setupBody = ({ containerImage, startupCommand, initScript, servicePort }: Setup) => ({
+  container_image: containerImage,
+  startup_command: startupCommand,
+  init_script: initScript,
+  service_port: servicePort,
+});
+
+/** Fields without a value are left out of a launch. */
+const given = (fields: object): object =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== false));
+
+function instanceBody({ tag, launched, wants, rental }: MachineRow): object {
+  return given({
+    name: tag,
+    region_id: launched.regionId,
+    gpu_type: launched.gpuType,
+    gpu_count: launched.gpuCount,
+    estimated_duration_hours: rental.hours,
+    interruptible: launched.interruptible,
+    ssh_enabled: launched.sshEnabled,
+    ssh_public_key: launched.sshPublicKey,
+    ...setupBody(wants.setup),
+  });
+}
+
+function clusterBody({ tag, launched, wants, rental }: MachineRow): object {
+  const { init_script: _, ...setup } = setupBody(wants.setup);
+  return given({
+    name: tag,
+    region_id: launched.regionId,
+    gpu_count: launched.gpuCount,
+    replicas: wants.replicas,
+    estimated_duration_hours: rental.hours,
+    interruptible: launched.interruptible,
+    ...setup,
+  });
+}

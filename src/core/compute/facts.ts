@@ -1,0 +1,99 @@
+/**
+ * What a rule of the compute API is given, and what it decides. A rule is pure: the account object reads the facts in
+ * one transaction, and stores the row and books the acts in the same one, before anything is sent upstream.
+ *
+ * Key, scope, role and the limits that a row names were checked before, and the body against its schema. A rule checks
+ * in this order: what the body means (400), ids (404), `max_gpus` (429), state (409), money (402 or 429).
+ */
+import { type BudgetUse, budgetRefusal } from "../account/budgets.ts";
+import { type Money, moneyRoom } from "../account/ledger.ts";
+import type { AccountNumber } from "../ids.ts";
+import { type Refused, refused } from "../outcome.ts";
+import type { UnitPrices } from "../pricing/prices.ts";
+import type { Refusal } from "../refusal.ts";
+import type { ComputeRefusal } from "./refusals.ts";
+import type { Act, Lengths } from "./rental.ts";
+import { gpusOf, type MachineKind, type MachineRow, type MadeBy } from "./resource.ts";
+import type { RowCall } from "./wants.ts";
+
+/** A region of upstream's availability list. */
+export interface Region {
+  readonly id: string;
+  readonly gpuType: string;
+  readonly gpusPerNode: number;
+}
+
+/** Price and cost of a GPU type, per GPU-hour, with the account's plan applied. */
+interface GpuPrices {
+  readonly price: UnitPrices;
+  readonly cost: UnitPrices;
+}
+
+export interface Facts extends Lengths {
+  readonly nowMs: number;
+  readonly account: AccountNumber;
+  /** The deployment's mark in tags. */
+  readonly deployment: string;
+  readonly by: MadeBy;
+  /** The id and the six random base32 characters for a new row. */
+  readonly nextId: number;
+  readonly random: string;
+  /** All instances and clusters of the account, hidden and ended ones too. */
+  readonly rows: readonly MachineRow[];
+  /** `max_gpus`; null: no limit. */
+  readonly maxGpus: { readonly key: number | null; readonly team: number | null; readonly account: number | null };
+  readonly money: Money;
+  /**
+   * The budgets that a hold must fit, narrowest first. For an extension: those of the calling key and those of the key
+   * that launched.
+   */
+  readonly budgets: readonly BudgetUse[];
+  readonly regions: readonly Region[];
+  /** By GPU type; a type without a row is not sold. */
+  readonly gpuPrices: ReadonlyMap<string, GpuPrices>;
+}
+
+/** `call`: what to send, after the row is stored as `sent`. Null: nothing. */
+export type Decision =
+  | { readonly ok: true; readonly row: MachineRow; readonly acts: readonly Act[]; readonly call: RowCall | null }
+  | Refused;
+
+export const refuse = (refusal: ComputeRefusal): Refused => refused({ kind: "compute", refusal });
+export const invalid = (param: string, must: string): Refused =>
+  refuse({ kind: "invalid", message: `\`${param}\` ${must}.`, param });
+
+/** The account's own row of this kind. Unknown, another kind's, another account's: undefined, one 404. */
+export function findRow(facts: Pick<Facts, "rows">, kind: MachineKind, id: number): MachineRow | undefined {
+  return facts.rows.find((row) => row.kind === kind && row.id === id && row.create !== "refused");
+}
+
+/** The first level without room for `more` GPUs. */
+export function gpuRefusal({ rows, maxGpus, by }: Facts, more: number): Refused | undefined {
+  if (more <= 0) return undefined;
+  const levels = [
+    { level: "key", allowed: maxGpus.key, counts: (row: MachineRow) => row.by.keyId === by.keyId },
+    { level: "team", allowed: maxGpus.team, counts: (row: MachineRow) => row.by.teamId === by.teamId },
+    { level: "account", allowed: maxGpus.account, counts: () => true },
+  ] as const;
+  for (const { level, allowed, counts } of levels) {
+    if (allowed === null || (level === "team" && by.teamId === null)) continue;
+    const used = rows.filter(counts).reduce((sum, row) => sum + gpusOf(row), 0);
+    if (used + more > allowed) return refuse({ kind: "gpu_limit", level, allowed, used });
+  }
+  return undefined;
+}
+
+/** Why `amountNanoUsd` cannot be held. */
+export function moneyRefusal({ money, budgets, nowMs }: Facts, amountNanoUsd: number): Refused | undefined {
+  const room = moneyRoom(money);
+  const budget: Refusal | undefined = budgetRefusal(budgets, amountNanoUsd, nowMs);
+  if (amountNanoUsd > room) {
+    return refuse({
+      kind: "no_credit",
+      neededNanoUsd: amountNanoUsd,
+      availableNanoUsd: Math.max(0, room),
+      heldNanoUsd: money.heldNanoUsd,
+    });
+  }
+  return budget && refused(budget);
+}

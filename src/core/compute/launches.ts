@@ -1,0 +1,134 @@
+/** The rules that launch an instance or a cluster. */
+import type * as z from "zod";
+import type { ClusterLaunch, InstanceLaunch } from "../endpoints/compute/bodies.ts";
+import type { Refused } from "../outcome.ts";
+import { type Decision, type Facts, gpuRefusal, invalid, moneyRefusal, type Region } from "./facts.ts";
+import { launchHold, openMachine } from "./machine-rental.ts";
+import type { Rate } from "./rental.ts";
+import { type Launched, type MachineKind, type MachineRow, NOTHING_SEEN, type Setup } from "./resource.ts";
+import { formatTag } from "./tag.ts";
+
+type InstanceBody = z.output<typeof InstanceLaunch>;
+type ClusterBody = z.output<typeof ClusterLaunch>;
+
+export function launchInstance(facts: Facts, body: InstanceBody): Decision {
+  const region = facts.regions.find(({ id }) => id === body.region_id);
+  if (!region) return noRegion();
+  if (region.gpuType !== body.gpu_type) {
+    return invalid(
+      "gpu_type",
+      "is not offered in this region. Use a `gpu_type` and region of GET /gpu-instances/availability",
+    );
+  }
+  if (body.gpu_count > region.gpusPerNode) {
+    return invalid("gpu_count", `must be at most ${region.gpusPerNode} in this region`);
+  }
+  if (body.ssh_enabled && !body.ssh_public_key) {
+    return invalid("ssh_public_key", "is required with `ssh_enabled`: one OpenSSH public key line");
+  }
+  return launch(facts, region, body, {
+    kind: "instance",
+    replicas: 1,
+    hours: body.estimated_duration_hours || null,
+    initScript: body.init_script ?? null,
+    sshPublicKey: body.ssh_public_key?.trim() || null,
+  });
+}
+
+export function launchCluster(facts: Facts, body: ClusterBody): Decision {
+  const region = facts.regions.find(({ id }) => id === body.region_id);
+  if (!region) return noRegion();
+  if (body.gpu_count > region.gpusPerNode) {
+    return invalid("gpu_count", `must be at most ${region.gpusPerNode} in this region`);
+  }
+  return launch(facts, region, body, {
+    kind: "cluster",
+    replicas: body.replicas,
+    hours: body.estimated_duration_hours,
+    initScript: null,
+    sshPublicKey: null,
+  });
+}
+
+const noRegion = () =>
+  invalid("region_id", "is not a region that is offered. GET /gpu-instances/availability lists them");
+
+interface Shape {
+  readonly kind: MachineKind;
+  readonly replicas: number;
+  readonly hours: number | null;
+  readonly initScript: string | null;
+  readonly sshPublicKey: string | null;
+}
+
+function launch(facts: Facts, region: Region, body: InstanceBody | ClusterBody, shape: Shape): Decision {
+  if (attaches(body)) {
+    return invalid(attaches(body) ?? "", "cannot be used on this account: storage is not offered here. Leave it out");
+  }
+  if (body.template_id) return invalid("template_id", "names no template. GET /compute-templates lists them");
+  const gpus = body.gpu_count * shape.replicas;
+  const rate = rateOf(facts, region.gpuType, gpus, body.interruptible ?? false);
+  if ("ok" in rate) return rate;
+  const refusal = gpuRefusal(facts, gpus) ?? moneyRefusal(facts, launchHold(rate, shape.hours));
+  if (refusal) return refusal;
+  const opened = openMachine(rate, shape.hours);
+  const { nextId: id, nowMs, account, deployment, random, by } = facts;
+  const setup: Setup = {
+    containerImage: body.container_image,
+    startupCommand: body.startup_command ?? null,
+    initScript: shape.initScript,
+    servicePort: body.service_port ?? null,
+  };
+  const launched: Launched = {
+    name: body.name ?? `${shape.kind}-${id}`,
+    regionId: region.id,
+    gpuType: region.gpuType,
+    gpuCount: body.gpu_count,
+    interruptible: body.interruptible ?? false,
+    sshEnabled: "ssh_enabled" in body && body.ssh_enabled === true,
+    sshPublicKey: shape.sshPublicKey,
+    templateId: null,
+    drives: [],
+    filesystems: [],
+  };
+  const row: MachineRow = {
+    kind: shape.kind,
+    id,
+    tag: formatTag({ deployment, account, id, random }),
+    by,
+    createdAtMs: nowMs,
+    changedAtMs: nowMs,
+    upstreamId: null,
+    create: "unknown",
+    hiddenAtMs: null,
+    launched,
+    wants: { end: null, replicas: shape.replicas, setup, rebuild: null },
+    seen: NOTHING_SEEN,
+    sending: null,
+    rental: opened.rental,
+  };
+  return { ok: true, row, acts: opened.acts, call: { verb: "create" } };
+}
+
+/** The first field of the body that attaches or makes storage. */
+function attaches(body: InstanceBody | ClusterBody): string | undefined {
+  const fields = ["cloud_drives", "new_cloud_drives", "shared_filesystems", "new_shared_filesystems"] as const;
+  const lists: Partial<Record<(typeof fields)[number], readonly unknown[] | null | undefined>> = body;
+  return fields.find((field) => (lists[field]?.length ?? 0) > 0);
+}
+
+/** Price and cost for the whole machine. A type without a price, or without one for this tier, is not sold. */
+function rateOf({ gpuPrices }: Facts, gpuType: string, gpus: number, interruptible: boolean): Rate | Refused {
+  const unit = interruptible ? "interruptible_gpu_hours" : "gpu_hours";
+  const prices = gpuPrices.get(gpuType);
+  const price = prices?.price[unit] ?? 0;
+  if (price === 0) {
+    return interruptible && prices?.price.gpu_hours
+      ? invalid(
+          "interruptible",
+          "is not sold for this GPU type: GET /platform/gpu-prices lists no rate for it. Leave it out",
+        )
+      : invalid("gpu_type", "has no price yet. GET /platform/gpu-prices lists what is sold");
+  }
+  return { unit, size: gpus, priceNanoUsd: price * gpus, costNanoUsd: (prices?.cost[unit] ?? 0) * gpus };
+}

@@ -1,0 +1,61 @@
+/** The bodies of the compute API (contract: fields, ranges and lists of each call). Fields not named here are dropped. */
+import * as z from "zod";
+import { list } from "../list.ts";
+
+const name = z.string().min(1).max(200);
+const longText = z.string().max(100_000);
+const image = z.string().min(1).max(1_000);
+const port = z.int().min(1).max(65_535);
+const path = z.string().min(2).max(500);
+const optional = <Schema extends z.ZodType>(schema: Schema) =>
+  schema.nullish().transform((value) => value ?? undefined);
+
+const Attached = z.object({ id: z.int(), mount_path: path.nullish() });
+const NewStorage = z.object({ name, size_gb: z.int(), mount_path: path.nullish() });
+const attached = list(Attached, { most: 8 }).nullish();
+const created = list(NewStorage, { most: 8 }).nullish();
+
+const shared = {
+  region_id: z.string().min(1).max(200),
+  container_image: image,
+  name: optional(name),
+  startup_command: optional(longText),
+  service_port: optional(port),
+  interruptible: optional(z.boolean()),
+  template_id: optional(z.int()),
+  shared_filesystems: attached,
+  new_shared_filesystems: created,
+};
+
+export const InstanceLaunch = z.object({
+  ...shared,
+  gpu_type: z.string().min(1).max(200),
+  gpu_count: z.int().min(1).max(8),
+  estimated_duration_hours: optional(z.int().min(0).max(72)),
+  init_script: optional(longText),
+  ssh_enabled: optional(z.boolean()),
+  ssh_public_key: optional(z.string().max(16_000)),
+  cloud_drives: attached,
+  new_cloud_drives: created,
+});
+
+export const ClusterLaunch = z.object({
+  ...shared,
+  gpu_count: z.union([z.literal(1), z.literal(2), z.literal(4), z.literal(8)]),
+  replicas: z.int().min(2).max(8),
+  estimated_duration_hours: z.int().min(1).max(72),
+});
+
+export const InstancePatch = z
+  .object({
+    container_image: image.optional(),
+    startup_command: longText.nullable().optional(),
+    init_script: longText.nullable().optional(),
+    service_port: port.nullable().optional(),
+  })
+  .refine((body) => Object.values(body).some((value) => value !== undefined), {
+    message: "must name at least one of container_image, startup_command, init_script and service_port",
+  });
+
+export const Hours = z.object({ hours: z.int().min(1).max(72) });
+export const Replicas = z.object({ replicas: z.int().min(1).max(8) });

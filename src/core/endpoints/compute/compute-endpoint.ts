@@ -1,0 +1,88 @@
+/**
+ * A row of the compute table. `decide` is the row's rule with its body type erased: the account object looks the row up
+ * by id and gives it the facts, the id of the path and the body that `parse` has checked.
+ */
+import type * as z from "zod";
+import type { CallAccess } from "../../account/call-access.ts";
+import type { Role } from "../../account/tenant.ts";
+import type { Decision, Facts } from "../../compute/facts.ts";
+import type { ResourceKind } from "../../compute/resource.ts";
+import { bracketed, validate } from "../../issue-words.ts";
+import { type Outcome, refused } from "../../outcome.ts";
+
+/** Bodies are larger than the contract's fields need; the largest are scripts. */
+const MAX_BODY_BYTES = 256 * 1024;
+
+/** Counted by the account object: exact over restarts. `calls` counts each call that got past access. */
+interface ComputeLimit {
+  readonly name: "calls" | "launches";
+  readonly per: "key" | "account";
+  readonly count: number;
+  readonly windowMs: number;
+}
+const CALLS: ComputeLimit = { name: "calls", per: "key", count: 60, windowMs: 60_000 };
+const LAUNCHES: ComputeLimit = { name: "launches", per: "account", count: 10, windowMs: 60_000 };
+
+export interface ComputeEndpoint {
+  readonly id: string;
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly summary: string;
+  readonly maxBytes: number;
+  readonly schema: z.ZodType | null;
+  readonly access: CallAccess;
+  readonly limits: readonly ComputeLimit[];
+  /** The kind that the `{id}` of the path names; null without one. */
+  readonly on: ResourceKind | null;
+  /** The status of an accepted call. */
+  readonly status: 200 | 202 | 204;
+  /** Null: it reads only. */
+  readonly decide: ((facts: Facts, id: number, body: unknown) => Decision) | null;
+  /** The body as its rule reads it; unknown fields are gone. */
+  parse(body: unknown): Outcome<{ body: unknown }>;
+}
+
+interface ComputeEntry<Schema extends z.ZodType | null> {
+  readonly id: string;
+  readonly route: `${ComputeEndpoint["method"]} ${string}`;
+  readonly summary: string;
+  readonly body: Schema;
+  readonly on?: ResourceKind;
+  readonly role?: Role;
+  readonly launch?: boolean;
+  readonly status: ComputeEndpoint["status"];
+  readonly rule?: (facts: Facts, id: number, body: Schema extends z.ZodType ? z.output<Schema> : null) => Decision;
+}
+
+const SPELLING = { whole: "The request body", pathOf: bracketed };
+
+export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Schema>): ComputeEndpoint {
+  const [method, path] = entry.route.split(" ") as [ComputeEndpoint["method"], string];
+  const { body: schema, rule } = entry;
+  return {
+    id: entry.id,
+    method,
+    path,
+    summary: entry.summary,
+    maxBytes: schema ? MAX_BODY_BYTES : 0,
+    schema,
+    access: { scope: "compute", role: entry.role ?? "member" },
+    limits: entry.launch ? [CALLS, LAUNCHES] : [CALLS],
+    on: entry.on ?? null,
+    status: entry.status,
+    // `parse` made the body by the same schema.
+    decide: rule ? (facts, id, body) => rule(facts, id, body as Parameters<typeof rule>[2]) : null,
+    parse(body) {
+      if (!schema) return { ok: true, body: null };
+      const checked = validate(schema, body, SPELLING);
+      if (checked.ok) return { ok: true, body: checked.data };
+      const { message, param } = checked.complaint;
+      return refused({ kind: "compute", refusal: { kind: "invalid", message, param } });
+    },
+  };
+}
+
+/** An id of a path: a plain integer; anything else names nothing. */
+export function idOf(text: string): number | null {
+  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
+}
