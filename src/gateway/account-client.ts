@@ -22,6 +22,9 @@ export const LONGEST_ANSWER_MS = 5_000;
 
 /** The object said nothing in time; what was asked may still happen. */
 class Unanswered extends Error {
+  /** As the runtime marks errors of an object that could not be reached. */
+  readonly retryable = true;
+
   constructor() {
     super("the account object did not answer in time");
   }
@@ -36,15 +39,16 @@ interface Accounts<Account> {
   account(number: AccountNumber): Account;
 }
 
-/** Rejects after `LONGEST_ANSWER_MS`, else with what the object or its stub threw. */
+/** Rejects when the time is over, else with what the object or its stub threw. */
 export function ask<Account, Answer>(
   accounts: Accounts<Account>,
   number: AccountNumber,
   question: (account: Account) => Promise<Answer>,
+  withinMs = LONGEST_ANSWER_MS,
 ): Promise<Answer> {
   const again = (error: unknown, tries: number) =>
     tries > 1 || error instanceof Unanswered || isOverloaded(error) ? null : 0;
-  return inTime((late) => retry(() => Promise.race([question(accounts.account(number)), late]), again));
+  return inTime(withinMs, (late) => retry(() => Promise.race([question(accounts.account(number)), late]), again));
 }
 
 /** The same without a second try. */
@@ -53,12 +57,12 @@ export function askOnce<Account, Answer>(
   number: AccountNumber,
   question: (account: Account) => Promise<Answer>,
 ): Promise<Answer> {
-  return inTime((late) => Promise.race([question(accounts.account(number)), late]));
+  return inTime(LONGEST_ANSWER_MS, (late) => Promise.race([question(accounts.account(number)), late]));
 }
 
-async function inTime<Answer>(work: (late: Promise<never>) => Promise<Answer>): Promise<Answer> {
+async function inTime<Answer>(withinMs: number, work: (late: Promise<never>) => Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Unanswered()), LONGEST_ANSWER_MS);
+  const timer = setTimeout(() => late.reject(new Unanswered()), withinMs);
   late.promise.catch(() => undefined);
   try {
     return await work(late.promise);

@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
-import { afterAll, describe, expect, it, vi } from "vitest";
-import { call, refusal, send, settled } from "../support/worker/operator.ts";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { type Answer, call, refusal, send, settled } from "../support/worker/operator.ts";
 
 afterAll(settled);
 
@@ -173,5 +173,68 @@ describe("the document", () => {
       },
     });
     expect(body.components.securitySchemes.bearer).toMatchObject({ type: "http", scheme: "bearer" });
+  });
+});
+
+describe("an account's object that does not answer", () => {
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  /** What is asked of objects that break or hang, with the caller's time running fast. */
+  async function asked(method: string, path: string, body: object | undefined, say: () => Promise<never>) {
+    await call("POST", "/accounts", { id: "silent", name: "Silent" });
+    await settled();
+    vi.spyOn(console, "log").mockImplementation(() => {});
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    let calls = 0;
+    const stub = new Proxy(
+      {},
+      {
+        get: () => () => {
+          calls++;
+          return say();
+        },
+      },
+    );
+    const ACCOUNTS = { getByName: () => stub } as unknown as Env["ACCOUNTS"];
+    let answer: Answer | undefined;
+    const init = { method, ...(body && { body: JSON.stringify(body) }) };
+    const headers = { ...bearer, "content-type": "application/json" };
+    const done = send(request(`/admin/accounts${path}`, headers, init), { ACCOUNTS }).then((given) => {
+      answer = given;
+    });
+    for (let turns = 0; !answer && turns < 200; turns++) {
+      await new Promise((resume) => realTimeout(resume, 5));
+      vi.advanceTimersByTime(100);
+    }
+    await done;
+    return { answer, calls };
+  }
+  const realTimeout = setTimeout;
+  const hang = () => new Promise<never>(() => undefined);
+  const unavailable = refusal(503, "account_unavailable", null);
+
+  it.each([
+    ["GET", "", undefined],
+    ["GET", "/silent", undefined],
+    ["GET", "/silent/keys", undefined],
+    ["GET", "/silent/ledger", undefined],
+    ["PATCH", "/silent", { rpm_limit: 1 }],
+    ["DELETE", "/silent", undefined],
+    ["POST", "/silent/keys", { name: "late" }],
+    ["POST", "/silent/credits", { amount_usd: 1, reference: "late" }],
+  ])("%s /admin/accounts%s gets 503 after some seconds, not silence", async (method, path, body) => {
+    const { answer } = await asked(method, path, body, hang);
+    expect(answer).toMatchObject(unavailable);
+  });
+
+  it("is read through a second stub if the first one breaks; a change is asked for once", async () => {
+    const breaks = () => Promise.reject(Object.assign(new Error("stub is broken"), { retryable: true }));
+    const read = await asked("GET", "/silent", undefined, breaks);
+    expect([read.answer, read.calls]).toMatchObject([unavailable, 2]);
+    const change = await asked("POST", "/silent/credits", { amount_usd: 1, reference: "twice" }, breaks);
+    expect([change.answer, change.calls]).toMatchObject([unavailable, 1]);
   });
 });

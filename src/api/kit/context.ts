@@ -6,11 +6,11 @@
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { Directory, LogLine } from "../../gateway/ports.ts";
-import { accountObject } from "../../platform/account/stub.ts";
 import { type AccountRow, findAccount } from "../../platform/d1/accounts.ts";
 import type { EdgeNotices } from "../../platform/edge/directory.ts";
 import { openPorts, type PlatformPorts } from "../../platform/ports.ts";
 import type { PlatformSecrets } from "../../platform/secrets.ts";
+import { accountInTime } from "./account-object.ts";
 import { conflict, notFound } from "./problem.ts";
 import type { ApiRoutes } from "./route.ts";
 
@@ -43,7 +43,7 @@ export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
     books: env.BOOKS,
     edge: ports.directory,
     secrets: ports.secrets,
-    account: (number) => accountObject(env, number),
+    account: (number) => accountInTime(ports, number),
     now: ports.now,
     log: ports.log,
   };

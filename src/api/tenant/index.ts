@@ -7,16 +7,13 @@
  * upstreams, the plan, or that another tenant exists. Someone else's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
-import type { AccountService } from "../../core/account/account-service.ts";
-import type { Actor, KeyAction } from "../../core/account/permissions.ts";
 import { toHttp } from "../../core/http-refusal.ts";
-import type { AccountNumber } from "../../core/ids.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { ask, askOnce, askOrRefuse } from "../../gateway/account-client.ts";
+import { askOrRefuse } from "../../gateway/account-client.ts";
 import { authenticate } from "../../gateway/authenticate.ts";
 import { callHeaders, refuse } from "../../gateway/http/responses.ts";
 import { log } from "../../platform/log.ts";
-import type { PlatformPorts } from "../../platform/ports.ts";
+import { accountInTime } from "../kit/account-object.ts";
 import { contextOf } from "../kit/context.ts";
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
@@ -25,7 +22,7 @@ import { ApiRoutes, type Route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
-import type { SelfServiceBindings, SelfServiceRoutes, Tenant, TenantObject } from "./self-service.ts";
+import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
 
 /** The first has `/account` itself, too: named beside it, the object would be asked twice. */
 const PATHS = ["/account/*", "/billing/*"];
@@ -83,25 +80,9 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
   if (!answer) return no({ kind: "bad_key", why: "unknown" });
   if (!answer.ok) return no(answer.refusal);
   const { standing } = answer;
-  const object = objectInTime(ports, caller.number);
+  const object = accountInTime(ports, caller.number, unanswered);
   context.set("tenant", { context: contextOf(context.env, ports), caller, standing, object });
   return undefined;
-}
-
-/** The account's object, for a client that waits: no answer in time is 503. A change is asked for once. */
-function objectInTime(ports: PlatformPorts, number: AccountNumber): TenantObject {
-  const read = <Answer>(question: (object: AccountService) => Promise<Answer>) =>
-    ask(ports, number, question).catch(unanswered);
-  const manage = (actor: Actor, action: KeyAction) =>
-    askOnce(ports, number, (object) => object.manage(actor, action)).catch(unanswered);
-  return {
-    manage: manage as AccountService["manage"],
-    keys: (...asked) => read((object) => object.keys(...asked)),
-    key: (...asked) => read((object) => object.key(...asked)),
-    teams: (...asked) => read((object) => object.teams(...asked)),
-    team: (...asked) => read((object) => object.team(...asked)),
-    entries: (...asked) => read((object) => object.entries(...asked)),
-  };
 }
 
 /** An account object that cannot be asked is no fault of the request. */

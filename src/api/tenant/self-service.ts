@@ -7,7 +7,7 @@ import type { AdminContext } from "../kit/context.ts";
 import type { ApiRoutes } from "../kit/route.ts";
 
 /** What self-service asks of the account's object, once the key is known to be live. */
-export type TenantObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team" | "entries">;
+type TenantObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team" | "entries">;
 
 /** One call's holder and what it works with. */
 export interface Tenant {

@@ -1,0 +1,46 @@
+/**
+ * An account's object for a client that waits: what is read is asked twice if a stub breaks, a change is asked for
+ * once, and what is not answered in time is a failure.
+ */
+import type { AccountService } from "../../core/account/account-service.ts";
+import type { Actor, KeyAction } from "../../core/account/permissions.ts";
+import type { AccountNumber } from "../../core/ids.ts";
+import { ask, askOnce } from "../../gateway/account-client.ts";
+import type { PlatformPorts } from "../../platform/ports.ts";
+
+/** An audit reads the whole ledger in slices between other calls, so it gets longer, ms. */
+const LONGEST_AUDIT_MS = 60_000;
+
+/** `failed`: what to throw instead of an error of the object, its stub or its silence. */
+export function accountInTime(
+  ports: Pick<PlatformPorts, "account">,
+  number: AccountNumber,
+  failed: (error: unknown) => never = rethrow,
+): AccountService {
+  const read = <Answer>(question: (object: AccountService) => Promise<Answer>, withinMs?: number) =>
+    ask<AccountService, Answer>(ports, number, question, withinMs).catch(failed);
+  const change = <Answer>(question: (object: AccountService) => Promise<Answer>) =>
+    askOnce<AccountService, Answer>(ports, number, question).catch(failed);
+  const manage = (actor: Actor, action: KeyAction) => change((object) => object.manage(actor, action));
+  return {
+    open: (...asked) => read((object) => object.open(...asked)),
+    describe: () => read((object) => object.describe()),
+    amend: (...asked) => change((object) => object.amend(...asked)),
+    close: () => change((object) => object.close()),
+    credit: (...asked) => change((object) => object.credit(...asked)),
+    entries: (...asked) => read((object) => object.entries(...asked)),
+    audit: () => read((object) => object.audit(), LONGEST_AUDIT_MS),
+    // One signature for keys and one for teams; the object tells them apart by the action.
+    manage: manage as AccountService["manage"],
+    teams: (...asked) => read((object) => object.teams(...asked)),
+    team: (...asked) => read((object) => object.team(...asked)),
+    keys: (...asked) => read((object) => object.keys(...asked)),
+    key: (...asked) => read((object) => object.key(...asked)),
+    standing: (...asked) => read((object) => object.standing(...asked)),
+    findKey: (...asked) => read((object) => object.findKey(...asked)),
+  };
+}
+
+function rethrow(error: unknown): never {
+  throw error;
+}
