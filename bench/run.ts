@@ -11,7 +11,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { endWith } from "../scripts/ending.ts";
+import { watchForShutdown } from "../scripts/shutdown.ts";
 import { FIGURES, type Figure, type Values } from "./figures.ts";
 import { chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./processes.ts";
@@ -57,7 +57,7 @@ if (flags.list) {
   out(FIGURES.map(({ name }) => name).join("\n"));
   process.exit(0);
 }
-const running = endWith();
+const running = watchForShutdown();
 try {
   await main();
   running.end(0);

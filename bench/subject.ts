@@ -10,8 +10,8 @@ import { gzipSync } from "node:zlib";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
 import { bundle } from "../scripts/bundle.ts";
-import { keepTogether } from "../scripts/keeper.ts";
 import { migrate } from "../scripts/migrations.ts";
+import { startReaper } from "../scripts/process-reaper.ts";
 import { randomKey, randomToken } from "../scripts/state.ts";
 import type { Target } from "./load.ts";
 import { type Cores, pin } from "./machine.ts";
@@ -60,7 +60,7 @@ export async function startSubject(bundles: Bundles, upstreamPort: number, place
   const dir = place.storage.make();
   const runDir = join(dir, "run");
   mkdirSync(runDir);
-  keepTogether(runDir);
+  startReaper(runDir);
   const pidFile = join(runDir, "workerd.pid");
   const adminToken = randomToken();
   const upstreamHost = `127.0.0.1:${upstreamPort}`;

@@ -16,7 +16,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { FC_NUM_RUNS: "5000" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
-  { what: "soak", args: [join(root, "scripts/soak.ts"), "--minutes", "10"] },
+  { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },
 ];
 
 for (const { what, args, env } of STEPS) {

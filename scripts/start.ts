@@ -6,9 +6,9 @@
  */
 import { join } from "node:path";
 import { prepareDemo } from "./demo.ts";
-import { endWith } from "./ending.ts";
-import { keepTogether } from "./keeper.ts";
+import { startReaper } from "./process-reaper.ts";
 import { expectFreePorts, readSettings, SettingError, type Settings } from "./settings.ts";
+import { watchForShutdown } from "./shutdown.ts";
 import { openState, randomKey, randomToken } from "./state.ts";
 import { welcome } from "./welcome.ts";
 
@@ -30,8 +30,8 @@ try {
 async function start(settings: Settings): Promise<void> {
   await expectFreePorts(settings);
   const state = openState(settings.stateDir);
-  keepTogether(state.runDir);
-  const running = endWith();
+  startReaper(state.runDir);
+  const running = watchForShutdown();
   const adminToken = settings.adminToken ?? state.secret("admin-token", randomToken);
   const root = join(import.meta.dirname, "..");
   // Imported late, so that an invalid setting is reported at once.

@@ -11,9 +11,9 @@ import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError
 import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
 import { bundle } from "./bundle.ts";
 import { runCrons } from "./crons.ts";
-import type { Running } from "./ending.ts";
 import { type Say, sayAs } from "./log.ts";
 import { migrate } from "./migrations.ts";
+import type { Running } from "./shutdown.ts";
 import type { State } from "./state.ts";
 
 export interface WorkerSpec {
@@ -58,7 +58,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   running.onEnd(async () => {
     runtime.stopping = true;
     await miniflare.dispose();
-    // The process is gone and its id may be reused, so the keeper must not end it.
+    // The process is gone and its id may be reused, so the reaper must not end it.
     rmSync(pidFile, { force: true });
   });
   await miniflare.ready;

@@ -1,7 +1,7 @@
 /** The soak's judge of losses: what has no reason that can be seen from outside is unexplained. */
 import { describe, expect, it } from "vitest";
-import { type Evidence, explainLoss } from "../../scripts/soak/losses.ts";
-import type { BookRow } from "../../scripts/soak/operator-book.ts";
+import { type Evidence, explainLoss } from "../soak/losses.ts";
+import type { BookRow } from "../soak/operator-book.ts";
 import type { JoinedEvent } from "../support/joined-books.ts";
 import type { Execution } from "../support/sandbox.ts";
 

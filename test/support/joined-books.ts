@@ -124,7 +124,7 @@ function joinLate(stored: readonly JoinedEvent[]): { events: Map<string, JoinedE
 }
 
 /** Executions of these models of which no usage event tells. */
-export function untold(
+export function unrecordedExecutions(
   stateDir: string,
   tenants: readonly Tenant[],
   executions: readonly Execution[],

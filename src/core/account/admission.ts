@@ -10,7 +10,7 @@ import { type Outcome, refused } from "../outcome.ts";
 import { dearestOf, pricesCover, type UnitPrices } from "../pricing/prices.ts";
 import { countedTokens } from "../pricing/usage.ts";
 import { type BudgetUse, budgetRefusal, budgetRoom } from "./budgets.ts";
-import { type Bound, boundUsage, LEAST_OUTPUT_CAP } from "./hold.ts";
+import { type Bound, boundUsage, MIN_OUTPUT_CAP } from "./hold.ts";
 import { creditRefusal, type Money, moneyRoom } from "./ledger.ts";
 import { type LevelUse, limitRefusal, tokenRoom } from "./limits.ts";
 
@@ -58,7 +58,7 @@ export function decideAdmission(facts: AdmissionFacts): AdmissionDecision {
 /** The cap that has to fit: the caller's own, or the smallest useful one if admission may choose. */
 function leastCap(bound: Bound): number | undefined {
   if (!bound.output?.lowerable) return bound.output?.cap;
-  return Math.min(LEAST_OUTPUT_CAP, bound.output.cap);
+  return Math.min(MIN_OUTPUT_CAP, bound.output.cap);
 }
 
 function grantFor(facts: AdmissionFacts, outputCap: number | undefined): Grant {

@@ -29,7 +29,7 @@ export interface Bound {
 }
 
 /** Admission refuses the call rather than lower its cap below this. */
-export const LEAST_OUTPUT_CAP = 16;
+export const MIN_OUTPUT_CAP = 16;
 
 /** The bound as one usage, with the given output cap. */
 export function boundUsage(bound: Bound, cap: number | undefined): Usage {

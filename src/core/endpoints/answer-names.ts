@@ -52,7 +52,7 @@ function usageMember(name: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(details).filter(([at, inside]) => DETAIL_FIGURES.has(at) && figure(inside)));
 }
 
-function usageAnew(usage: Record<string, unknown>): Record<string, unknown> {
+function rewrittenUsage(usage: Record<string, unknown>): Record<string, unknown> {
   const known = Object.entries(usage).map(([name, value]) => [name, usageMember(name, value)] as const);
   return Object.fromEntries(known.filter(([, value]) => value !== undefined));
 }
@@ -68,7 +68,7 @@ const USAGE: Rewrite = {
     if (value === null) return raw;
     const usage = asObject(value);
     if (!usage) return null;
-    const anew = JSON.stringify(usageAnew(usage));
+    const anew = JSON.stringify(rewrittenUsage(usage));
     // No allowed text contains a space. If both differ only in spaces, `raw` holds nothing else and no name twice.
     return anew === text.replace(/\s+/g, "") ? raw : encoder.encode(anew);
   },

@@ -89,7 +89,7 @@ export interface EventReader {
    * The usage in the last event. A string is the event's data, rewritten to what may pass; null means that all of it
    * may pass; undefined means that the event had none.
    */
-  usageAnew(): string | null | undefined;
+  rewrittenUsage(): string | null | undefined;
   /** What the last event needs beside it; undefined if it passes as it is. */
   added?(): Added | undefined;
   /** The id that an event handed out; null if none did. */

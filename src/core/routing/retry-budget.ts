@@ -4,7 +4,7 @@
  *
  * A deposit is a call that was meant for the target. A withdrawal is any other try: a repeat, a failover to a target
  * that failed lately, and every try at an ejected target, including a first one. Over any window that ends with a
- * withdrawal: withdrawals <= max(`LEAST`, `RATIO` x deposits) (docs/invariants.md, 13). The caller supplies the time.
+ * withdrawal: withdrawals <= max(`MIN_RETRIES`, `RATIO` x deposits) (docs/invariants.md, 13). The caller supplies the time.
  */
 import { TrailingCount } from "../account/trailing-count.ts";
 
@@ -14,7 +14,7 @@ const WINDOW = { spanMs: LATELY_MS, bucketMs: 1_000 };
 /** Withdrawals per deposit. */
 export const RATIO = 0.2;
 /** Withdrawals that every window allows. */
-export const LEAST = 3;
+export const MIN_RETRIES = 3;
 
 export class RetryBudget {
   readonly #deposits = new TrailingCount(WINDOW);
@@ -27,7 +27,7 @@ export class RetryBudget {
 
   /** Takes one try if the budget allows it. */
   withdraw(nowMs: number): boolean {
-    const most = Math.max(LEAST, Math.floor(RATIO * this.#deposits.used(nowMs)));
+    const most = Math.max(MIN_RETRIES, Math.floor(RATIO * this.#deposits.used(nowMs)));
     if (this.#withdrawals.used(nowMs) + 1 > most) return false;
     this.#withdrawals.add(nowMs, 1);
     return true;

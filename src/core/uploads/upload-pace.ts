@@ -1,9 +1,9 @@
 /**
  * How slowly a body may arrive. A request sent at one byte a second would hold memory, and a large body's place, for as
- * long as its sender likes. So every body must bring `LEAST_BYTES_PER_S` over each window and be complete after
+ * long as its sender likes. So every body must bring `MIN_BYTES_PER_S` over each window and be complete after
  * `LONGEST_UPLOAD_MS`. A mobile phone with a bad connection is ten times as fast.
  */
-export const LEAST_BYTES_PER_S = 8_000;
+export const MIN_BYTES_PER_S = 8_000;
 export const PACE_WINDOW_MS = 10_000;
 /** The largest body, 26 MB, then needs 45 kB/s. */
 export const LONGEST_UPLOAD_MS = 600_000;
@@ -32,7 +32,7 @@ export class UploadPace {
     if (nowMs - this.#startedAtMs >= LONGEST_UPLOAD_MS) return true;
     const sinceMs = nowMs - this.#windowAtMs;
     if (sinceMs < PACE_WINDOW_MS) return false;
-    if (this.#windowBytes < (LEAST_BYTES_PER_S * sinceMs) / 1_000) return true;
+    if (this.#windowBytes < (MIN_BYTES_PER_S * sinceMs) / 1_000) return true;
     this.#windowAtMs = nowMs;
     this.#windowBytes = 0;
     return false;

@@ -6,7 +6,7 @@
 import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
-import { LEAST_BYTES_PER_S, LONGEST_UPLOAD_MS, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
+import { LONGEST_UPLOAD_MS, MIN_BYTES_PER_S, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
 
 /** Where a call's body is held. */
 export interface BodyHolder {
@@ -30,7 +30,7 @@ export type Upload = Outcome<{ bytes: Uint8Array }>;
 const malformed = (message: string): Refusal => ({ kind: "invalid_request", message, param: null });
 const BROKEN = malformed("The request body ended early.");
 const TOO_SLOW = malformed(
-  `The request body came too slowly: send at least ${LEAST_BYTES_PER_S} bytes a second over ${PACE_WINDOW_MS / 1_000} s, ` +
+  `The request body came too slowly: send at least ${MIN_BYTES_PER_S} bytes a second over ${PACE_WINDOW_MS / 1_000} s, ` +
     `and all of it within ${LONGEST_UPLOAD_MS / 60_000} minutes.`,
 );
 /** How soon another body may have the place of one that gave way, ms. */

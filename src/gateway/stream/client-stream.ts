@@ -170,7 +170,7 @@ export class EventPassage implements Passage, UnreadPassage {
     const data = dataOf(event);
     if (data === undefined) return this.#held ? [...this.#takeHeld(), event] : event;
     const verdict = this.#reader.event(data);
-    const anew = this.#reader.usageAnew();
+    const anew = this.#reader.rewrittenUsage();
     if (anew !== undefined) this.#news.usageRead(anew !== null);
     if (verdict === "broken") return verdict;
     if (verdict === "end") this.#complete = true;

@@ -70,7 +70,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
     expiresAtMs: nowMs + times.ttlMs,
   };
   books.hold(hold);
-  if (request.job) books.giveFreeBack(caller, "upstream", nowMs);
+  if (request.job) books.returnFreeCall(caller, "upstream", nowMs);
   if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
   return { ok: true, hold: toHold(books, hold, times, nowMs), rates: ratesOf(levels, nowMs), owned };
 }

@@ -146,7 +146,7 @@ export class Books {
   }
 
   /** Takes back the count of a free call that turned out to be paid for. */
-  giveFreeBack(caller: LiveCaller, reach: FreeReach, nowMs: number): void {
+  returnFreeCall(caller: LiveCaller, reach: FreeReach, nowMs: number): void {
     this.freeCalls.giveBack(this.freeLevels(caller, reach, nowMs), reach, nowMs);
   }
 

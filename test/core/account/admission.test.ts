@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type AdmissionFacts, decideAdmission } from "../../../src/core/account/admission.ts";
-import { boundUsage, LEAST_OUTPUT_CAP } from "../../../src/core/account/hold.ts";
+import { boundUsage, MIN_OUTPUT_CAP } from "../../../src/core/account/hold.ts";
 import { NO_LIMITS } from "../../../src/core/account/tenant.ts";
 import { MINUTE, TrailingCount } from "../../../src/core/account/trailing-count.ts";
 import { dearestOf } from "../../../src/core/pricing/prices.ts";
@@ -104,7 +104,7 @@ it("a lowered cap fits every room, and one token more would not", () => {
         };
         const decision = decideAdmission(facts({ bound, balance, budget, tpm }));
         if (!decision.ok) {
-          expect(fits(Math.min(LEAST_OUTPUT_CAP, cap))).toBe(false);
+          expect(fits(Math.min(MIN_OUTPUT_CAP, cap))).toBe(false);
           return;
         }
         const { outputCap = 0, amountNanoUsd } = decision.grant;

@@ -277,11 +277,11 @@ describe("a frame with usage", () => {
     for (const foreign of ["0.25 USD", [{ cost: 1 }], 0.25, true, []]) {
       const reader = streamReaderOf(endpoint);
       reader.event(JSON.stringify(frame(foreign)));
-      expect(JSON.parse(reader.usageAnew() ?? "0")).toEqual(passed);
+      expect(JSON.parse(reader.rewrittenUsage() ?? "0")).toEqual(passed);
     }
     const reader = streamReaderOf(endpoint);
     reader.event(JSON.stringify(frame(null)));
-    expect(reader.usageAnew()).toBeUndefined();
+    expect(reader.rewrittenUsage()).toBeUndefined();
   });
 
   it("is written anew in its usage only, where something does", () => {

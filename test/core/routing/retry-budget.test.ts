@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { backoffMs, LONGEST_WAIT_MS } from "../../../src/core/routing/backoff.ts";
-import { LATELY_MS, LEAST, RATIO, RetryBudget } from "../../../src/core/routing/retry-budget.ts";
+import { LATELY_MS, MIN_RETRIES, RATIO, RetryBudget } from "../../../src/core/routing/retry-budget.ts";
 
 describe("a retry budget", () => {
   it("has three tries in ten seconds without any call, and three more when those have left the window", () => {
     const budget = new RetryBudget();
     const taken = () => Array.from({ length: 5 }, () => budget.withdraw(0)).filter(Boolean).length;
-    expect(taken()).toBe(LEAST);
+    expect(taken()).toBe(MIN_RETRIES);
     expect(budget.withdraw(LATELY_MS - 1)).toBe(false);
     expect(budget.withdraw(LATELY_MS + 1_000)).toBe(true);
   });
@@ -37,7 +37,7 @@ describe("a retry budget", () => {
             calls++;
           } else if (budget.withdraw(nowMs)) tries++;
         }
-        expect(tries).toBeLessThanOrEqual(RATIO * calls + LEAST * (1 + nowMs / LATELY_MS));
+        expect(tries).toBeLessThanOrEqual(RATIO * calls + MIN_RETRIES * (1 + nowMs / LATELY_MS));
       }),
     );
   });

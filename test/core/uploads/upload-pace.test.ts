@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
-  LEAST_BYTES_PER_S,
   LONGEST_UPLOAD_MS,
+  MIN_BYTES_PER_S,
   PACE_WINDOW_MS,
   UploadPace,
 } from "../../../src/core/uploads/upload-pace.ts";
@@ -18,14 +18,14 @@ function letGoAtMs(bytesAt: (second: number) => number, startMs = 5_000_000): nu
 
 describe("the pace of a body", () => {
   it("is judged over windows: a burst before does not pay for a drip after", () => {
-    expect(letGoAtMs(() => LEAST_BYTES_PER_S - 1)).toBe(PACE_WINDOW_MS);
+    expect(letGoAtMs(() => MIN_BYTES_PER_S - 1)).toBe(PACE_WINDOW_MS);
     expect(letGoAtMs((second) => (second === 1 ? 19_000_000 : 1))).toBe(2 * PACE_WINDOW_MS);
     expect(letGoAtMs(() => 0)).toBe(PACE_WINDOW_MS);
   });
 
   it("may be uneven within a window, and is never above what ten minutes allow", () => {
-    expect(letGoAtMs((second) => (second % 10 === 5 ? 10 * LEAST_BYTES_PER_S : 0))).toBe(LONGEST_UPLOAD_MS);
-    expect(letGoAtMs(() => LEAST_BYTES_PER_S)).toBe(LONGEST_UPLOAD_MS);
+    expect(letGoAtMs((second) => (second % 10 === 5 ? 10 * MIN_BYTES_PER_S : 0))).toBe(LONGEST_UPLOAD_MS);
+    expect(letGoAtMs(() => MIN_BYTES_PER_S)).toBe(LONGEST_UPLOAD_MS);
   });
 
   it("is judged on where the clock was set back in the middle", () => {

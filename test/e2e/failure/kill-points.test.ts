@@ -7,7 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { atRest, mismatches, untold, usageEventsOf } from "../../support/joined-books.ts";
+import { atRest, mismatches, unrecordedExecutions, usageEventsOf } from "../../support/joined-books.ts";
 import { FILES, KILL_POINTS, KillSwitch, type PointName, TRACE, withPoints } from "../../support/kill-points.ts";
 import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
@@ -73,7 +73,7 @@ test("afterwards each execution is billed once, or lost once; nothing is held; n
   }
   const outcomes = tenants.flatMap(({ account }) => usageEventsOf(tollgate.stateDir, account));
   expect(outcomes.map(({ outcome }) => outcome)).toContain("expired");
-  expect(untold(tollgate.stateDir, tenants, executions)).toEqual([]);
+  expect(unrecordedExecutions(tollgate.stateDir, tenants, executions)).toEqual([]);
 });
 
 test("no deployment knows of these points", () => {

@@ -3,7 +3,13 @@
  * and what D1 reports, line by line and sum by sum. A thousand calls here; `TOLLGATE_CALLS=10000` makes it ten thousand.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { atRest, type JoinedEvent, mismatches, untold, usageEventsOf } from "../../support/joined-books.ts";
+import {
+  atRest,
+  type JoinedEvent,
+  mismatches,
+  unrecordedExecutions,
+  usageEventsOf,
+} from "../../support/joined-books.ts";
 import { Operator } from "../../support/operator.ts";
 import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 import type { Execution } from "../../support/sandbox.ts";
@@ -202,7 +208,7 @@ test("the run had what it was to have: answers, failures, clients that left, cal
 
 test("each execution is one charge or one loss, each charge one line of D1, to the nano-USD", async () => {
   for (const tenant of tenants) expect(await mismatches(tollgate.stateDir, tenant, executions)).toEqual([]);
-  expect(untold(tollgate.stateDir, tenants, executions)).toEqual([]);
+  expect(unrecordedExecutions(tollgate.stateDir, tenants, executions)).toEqual([]);
 });
 
 test("each line that has the upstream's figures has its quantities, at the prices that held when the call was admitted", () => {

@@ -220,7 +220,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     kind: "events",
     readFirst: drops,
     event,
-    usageAnew: () => anew,
+    rewrittenUsage: () => anew,
     added: () => added,
     awaitsUsage,
     reading: () => own.reading(exact),

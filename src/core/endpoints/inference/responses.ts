@@ -150,7 +150,7 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
     kind: "events",
     readFirst: true,
     event,
-    usageAnew: () => anew,
+    rewrittenUsage: () => anew,
     added: () => added,
     created: () => id,
     awaitsUsage: () => finished,

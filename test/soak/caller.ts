@@ -1,10 +1,10 @@
-/** One client of a customer: runs errands one after the other, sometimes leaves early, and checks complete answers. */
-import { sleep } from "../../test/support/eventually.ts";
+/** One client of a customer: runs workloads one after the other, sometimes leaves early, and checks complete answers. */
+import { sleep } from "../support/eventually.ts";
 import type { Customer } from "./customer.ts";
-import { ERRANDS, type Errand } from "./errands.ts";
 import { pick, type Random } from "./random.ts";
+import { WORKLOADS, type Workload } from "./workloads.ts";
 
-const NAMES = Object.keys(ERRANDS);
+const NAMES = Object.keys(WORKLOADS);
 /** The most common calls are listed several times, so that they are drawn more often. */
 const DRAWN = [...NAMES, "chat", "chat", "chat stream", "chat stream with usage"];
 const LEAVES = 0.1;
@@ -26,19 +26,19 @@ export class Caller {
     while (Date.now() < untilMs) {
       const random = this.#random;
       const name = pick(random, DRAWN);
-      const errand = ERRANDS[name]?.(random, this.#customer.names);
-      const leave = this.#drawLeave(errand?.streams ?? false);
+      const workload = WORKLOADS[name]?.(random, this.#customer.names);
+      const leave = this.#drawLeave(workload?.streams ?? false);
       const pauseMs = random() * LONGEST_PAUSE_MS;
       // Everything is drawn before the call, so that its outcome cannot change what is drawn next.
-      if (errand) await this.#run(name, errand, leave);
+      if (workload) await this.#run(name, workload, leave);
       await sleep(pauseMs);
     }
   }
 
-  /** Runs each errand once. */
+  /** Runs each workload once. */
   async callEach(): Promise<void> {
-    for (const [name, errand] of Object.entries(ERRANDS)) {
-      await this.#run(name, errand(this.#random, this.#customer.names), null);
+    for (const [name, workload] of Object.entries(WORKLOADS)) {
+      await this.#run(name, workload(this.#random, this.#customer.names), null);
     }
   }
 
@@ -48,7 +48,7 @@ export class Caller {
     return streams && how < 0.7 ? { afterPieces: 1 + Math.floor(when * 20) } : { afterMs: when * 150 };
   }
 
-  async #run(name: string, { asked, flawOf }: Errand, leave: Leave): Promise<void> {
+  async #run(name: string, { asked, flawOf }: Workload, leave: Leave): Promise<void> {
     const customer = this.#customer;
     const leaving = new AbortController();
     const timer = leave && "afterMs" in leave ? setTimeout(() => leaving.abort(), leave.afterMs) : undefined;
@@ -69,7 +69,7 @@ export class Caller {
     }
   }
 
-  #check(name: string, body: Uint8Array, flawOf: Errand["flawOf"], callId: string | null): void {
+  #check(name: string, body: Uint8Array, flawOf: Workload["flawOf"], callId: string | null): void {
     let flaw: string | null;
     try {
       flaw = flawOf(body);

@@ -2,9 +2,9 @@
  * Resident memory of the gateway's workerd, read from Linux. A figure of a killed process cannot be compared with the
  * next one's.
  */
-import { sleep } from "../../test/support/eventually.ts";
-import { residentMb } from "../../test/support/memory.ts";
-import type { TollgateProcess } from "../../test/support/process.ts";
+import { sleep } from "../support/eventually.ts";
+import { residentMb } from "../support/memory.ts";
+import type { TollgateProcess } from "../support/process.ts";
 
 interface Sample {
   readonly pid: number;

@@ -1,7 +1,7 @@
 /** A hostile tenant: a working key, and models without faults, so that anything that goes wrong is its own doing. */
-import { type Operator, unique } from "../../../test/support/operator.ts";
-import { pricesOf } from "../../../test/support/service.ts";
-import type { Tenant } from "../../../test/support/tenant.ts";
+import { type Operator, unique } from "../../support/operator.ts";
+import { pricesOf } from "../../support/service.ts";
+import type { Tenant } from "../../support/tenant.ts";
 import { Party } from "../party.ts";
 
 /** A model without faults in the soak. */

@@ -1,7 +1,7 @@
 /** An honest tenant that uses the whole service. */
-import type { Operator } from "../../test/support/operator.ts";
-import { callOf, type Names, serviceFor } from "../../test/support/service.ts";
-import { Tenant } from "../../test/support/tenant.ts";
+import type { Operator } from "../support/operator.ts";
+import { callOf, type Names, serviceFor } from "../support/service.ts";
+import { Tenant } from "../support/tenant.ts";
 import { Party } from "./party.ts";
 import { VIDEO_PRICES_USD } from "./price-check.ts";
 

@@ -1,9 +1,9 @@
 /** Checks to the nano-USD that tenants paid the price of what the service reports as used. */
 import { costOf, type UnitPrices } from "../../src/core/pricing/prices.ts";
 import { UNITS, type Unit, type Usage } from "../../src/core/pricing/usage.ts";
-import type { JoinedEvent } from "../../test/support/joined-books.ts";
-import type { Execution } from "../../test/support/sandbox.ts";
-import { PRICES_USD } from "../../test/support/service.ts";
+import type { JoinedEvent } from "../support/joined-books.ts";
+import type { Execution } from "../support/sandbox.ts";
+import { PRICES_USD } from "../support/service.ts";
 
 /** USD for a million tokens; uneven, so that rounding errors show. */
 export const VIDEO_PRICES_USD = {

@@ -3,8 +3,8 @@
  * in the service's own log. An entry without one is unexplained and fails the soak.
  */
 import { costOf, type UnitPrices } from "../../src/core/pricing/prices.ts";
-import type { JoinedEvent } from "../../test/support/joined-books.ts";
-import type { Execution } from "../../test/support/sandbox.ts";
+import type { JoinedEvent } from "../support/joined-books.ts";
+import type { Execution } from "../support/sandbox.ts";
 import type { BookRow } from "./operator-book.ts";
 import { meteredOf } from "./price-check.ts";
 

@@ -12,20 +12,20 @@
  * With `--no-kills` one workerd runs all the time; memory figures can be compared only then.
  */
 import { parseArgs } from "node:util";
-import { sleep } from "../test/support/eventually.ts";
-import { atRest } from "../test/support/joined-books.ts";
-import { Operator } from "../test/support/operator.ts";
-import { TollgateProcess } from "../test/support/process.ts";
-import { Caller } from "./soak/caller.ts";
-import { Customer } from "./soak/customer.ts";
-import { FilmMaker } from "./soak/film-maker.ts";
-import { Hostiles } from "./soak/hostile/hostiles.ts";
-import { judge, LONGEST_HOLD_MS } from "./soak/judge.ts";
-import { memoryReport, restingMemory, watchMemory } from "./soak/memory.ts";
-import type { Party } from "./soak/party.ts";
-import { Probe } from "./soak/probe.ts";
-import { streamOf } from "./soak/random.ts";
-import { Trouble } from "./soak/trouble.ts";
+import { sleep } from "../support/eventually.ts";
+import { atRest } from "../support/joined-books.ts";
+import { Operator } from "../support/operator.ts";
+import { TollgateProcess } from "../support/process.ts";
+import { Caller } from "./caller.ts";
+import { Customer } from "./customer.ts";
+import { FilmMaker } from "./film-maker.ts";
+import { Hostiles } from "./hostile/hostiles.ts";
+import { judge, LONGEST_HOLD_MS } from "./judge.ts";
+import { memoryReport, restingMemory, watchMemory } from "./memory.ts";
+import type { Party } from "./party.ts";
+import { Probe } from "./probe.ts";
+import { streamOf } from "./random.ts";
+import { Trouble } from "./trouble.ts";
 
 const HOLD_TTL_MS = 15_000;
 /** Unconfirmed usage is sent again after two minutes. */

@@ -2,8 +2,8 @@
  * Makes a call outlive its hold: with a large stream that it stops reading, or with one so slow that it would last an
  * hour. The gateway ends both and charges what was delivered.
  */
-import { sleep } from "../../../test/support/eventually.ts";
-import { jsonTo } from "../../../test/support/service.ts";
+import { sleep } from "../../support/eventually.ts";
+import { jsonTo } from "../../support/service.ts";
 import type { Random } from "../random.ts";
 import type { Attacker, Rogue } from "./rogue.ts";
 

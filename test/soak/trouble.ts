@@ -1,7 +1,7 @@
 /** Trouble during the soak: faults upstream, kills of the gateway, revoked keys. */
-import { sleep } from "../../test/support/eventually.ts";
-import type { Operator } from "../../test/support/operator.ts";
-import type { TollgateProcess } from "../../test/support/process.ts";
+import { sleep } from "../support/eventually.ts";
+import type { Operator } from "../support/operator.ts";
+import type { TollgateProcess } from "../support/process.ts";
 import type { Customer } from "./customer.ts";
 import { pick, type Random } from "./random.ts";
 

@@ -1,11 +1,11 @@
 /** The calls that customers make, and for each a check that a complete answer is correct. */
 import { COMMON, tokensOf } from "../../sandbox/chat/tokens.ts";
 import { recordingLengthMs } from "../../src/core/formats/audio/recording.ts";
-import { wav } from "../../test/support/audio.ts";
-import { type Asked, callOf, type Names, useOf } from "../../test/support/service.ts";
+import { wav } from "../support/audio.ts";
+import { type Asked, callOf, type Names, useOf } from "../support/service.ts";
 import type { Random } from "./random.ts";
 
-export interface Errand {
+export interface Workload {
   readonly asked: Asked;
   /** The answer comes in frames, so a client can leave between two. */
   readonly streams: boolean;
@@ -70,8 +70,8 @@ function responseStreamFlaw(body: Uint8Array, tokens: number): string | null {
   return hasTokens(text, tokens);
 }
 
-/** Draws twice for every errand, whatever its outcome. */
-function textErrand(endpoint: "chat" | "responses", random: Random, names: Names, stream: "no" | "yes" | "usage") {
+/** Draws twice for every workload, whatever its outcome. */
+function textWorkload(endpoint: "chat" | "responses", random: Random, names: Names, stream: "no" | "yes" | "usage") {
   const tokens = 1 + Math.floor(random() * 60);
   const cached = Math.floor(random() * 20);
   const fields = {
@@ -91,7 +91,7 @@ function textErrand(endpoint: "chat" | "responses", random: Random, names: Names
   return { asked: callOf(endpoint, names.chat, fields), streams: stream !== "no", flawOf };
 }
 
-function speech(random: Random, names: Names, stream: boolean): Errand {
+function speech(random: Random, names: Names, stream: boolean): Workload {
   const input = "Toll. ".repeat(1 + Math.floor(random() * 30));
   const ms = input.length * MS_PER_CHARACTER;
   const more = stream ? { stream, sandbox_frame_delay_ms: FRAME_DELAY_MS } : {};
@@ -103,7 +103,7 @@ function speech(random: Random, names: Names, stream: boolean): Errand {
 }
 
 /** A form; the answer reports how long the file was. */
-function transcription(random: Random, names: Names): Errand {
+function transcription(random: Random, names: Names): Workload {
   const ms = 300 + Math.floor(random() * 2_700);
   const form = { file: wav({ ms }), response_format: "verbose_json" };
   return {
@@ -116,19 +116,19 @@ function transcription(random: Random, names: Names): Errand {
   };
 }
 
-function small(endpoint: string, names: Names, isWhole: (body: Body) => unknown): Errand {
+function small(endpoint: string, names: Names, isWhole: (body: Body) => unknown): Workload {
   const asked = callOf(endpoint, names[useOf(endpoint)]);
   return { asked, streams: false, flawOf: (body) => unless(isWhole(jsonOf(body)), "parts of it are missing") };
 }
 const hasPicture = ({ data }: Body) => data?.[0]?.url || data?.[0]?.b64_json;
 
 /** By name; the names appear in reports. */
-export const ERRANDS: Readonly<Record<string, (random: Random, names: Names) => Errand>> = {
-  chat: (random, names) => textErrand("chat", random, names, "no"),
-  "chat stream": (random, names) => textErrand("chat", random, names, "yes"),
-  "chat stream with usage": (random, names) => textErrand("chat", random, names, "usage"),
-  responses: (random, names) => textErrand("responses", random, names, "no"),
-  "responses stream": (random, names) => textErrand("responses", random, names, "yes"),
+export const WORKLOADS: Readonly<Record<string, (random: Random, names: Names) => Workload>> = {
+  chat: (random, names) => textWorkload("chat", random, names, "no"),
+  "chat stream": (random, names) => textWorkload("chat", random, names, "yes"),
+  "chat stream with usage": (random, names) => textWorkload("chat", random, names, "usage"),
+  responses: (random, names) => textWorkload("responses", random, names, "no"),
+  "responses stream": (random, names) => textWorkload("responses", random, names, "yes"),
   speech: (random, names) => speech(random, names, false),
   "speech stream": (random, names) => speech(random, names, true),
   transcription,

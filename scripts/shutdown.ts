@@ -8,11 +8,11 @@ export interface Running {
 }
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-/** A Worker that does not stop within this time is left to the keeper, ms. */
+/** A Worker that does not stop within this time is left to the reaper, ms. */
 const PATIENCE_MS = 3_000;
 const PARENT_CHECK_MS = 500;
 
-export function endWith(): Running {
+export function watchForShutdown(): Running {
   const stops: (() => Promise<void>)[] = [];
   let ending = false;
   const end = (code: number) => {

@@ -1,7 +1,7 @@
 /** Judges a soak when everything is at rest: do ledger, usage, losses and the service's executions agree? */
-import { type JoinedEvent, mismatches, untold, usageEventsOf } from "../../test/support/joined-books.ts";
-import type { Operator } from "../../test/support/operator.ts";
-import type { Execution } from "../../test/support/sandbox.ts";
+import { type JoinedEvent, mismatches, unrecordedExecutions, usageEventsOf } from "../support/joined-books.ts";
+import type { Operator } from "../support/operator.ts";
+import type { Execution } from "../support/sandbox.ts";
 import type { Hostiles } from "./hostile/hostiles.ts";
 import { type Explained, explainLoss, lossTable } from "./losses.ts";
 import { readOperatorBooks } from "./operator-book.ts";
@@ -36,11 +36,11 @@ export async function judge(
   ) as [JoinedEvent[], JoinedEvent[]];
 
   const prices = checkPrices(events, executions);
-  const ownCounts = checkOwnCounts(events, executions, hostiles.heardAll);
+  const ownCounts = checkOwnCounts(events, executions, hostiles.leftAfterOutput);
   const losses = explainAll(stateDir, events, late, calls, done);
   const wrong: string[] = [];
   for (const tenant of tenants) wrong.push(...(await mismatches(stateDir, tenant, executions)));
-  wrong.push(...untold(stateDir, tenants, executions), ...prices.wrong, ...ownCounts.wrong);
+  wrong.push(...unrecordedExecutions(stateDir, tenants, executions), ...prices.wrong, ...ownCounts.wrong);
   wrong.push(...losses.flatMap(({ row, flaw }) => (flaw ? [`loss of ${row.account} ${row.call_id}: ${flaw}`] : [])));
   wrong.push(...(await unbooked(operator, parties, losses, stored)));
   wrong.push(...tooLong(events), ...executedAllTheSame(hostiles, executions));
@@ -48,7 +48,7 @@ export async function judge(
 
   const answers = sumOf(parties.map((party) => party.answers));
   const asked = [...answers.values()].reduce((sum, count) => sum + count, 0);
-  const lines = [`calls        ${asked}`, ...byErrand(answers).map((line) => `  ${line}`)];
+  const lines = [`calls        ${asked}`, ...byWorkload(answers).map((line) => `  ${line}`)];
   lines.push(`executions   ${executions.length}, ${prices.checked} of them held against their price`);
   lines.push(`in usage     ${events.length}: ${tally(events.map(({ outcome, source }) => `${outcome} (${source})`))}`);
   return { lines: [...lines, ...ownCounts.lines, ...lossTable(losses)], wrong };
@@ -114,11 +114,13 @@ function sumOf(counts: readonly ReadonlyMap<string, number>[]): Map<string, numb
   return sums;
 }
 
-/** A line for each errand with the number of each outcome. */
-function byErrand(answers: ReadonlyMap<string, number>): string[] {
-  const errands = Map.groupBy(answers, ([name]) => name.slice(0, name.lastIndexOf(":")));
-  return [...errands].map(([errand, some]) => {
-    const parts = some.sort((a, b) => b[1] - a[1]).map(([name, count]) => `${count} ${name.slice(errand.length + 2)}`);
-    return `${errand.padEnd(28)} ${parts.join(", ")}`;
+/** A line for each workload with the number of each outcome. */
+function byWorkload(answers: ReadonlyMap<string, number>): string[] {
+  const workloads = Map.groupBy(answers, ([name]) => name.slice(0, name.lastIndexOf(":")));
+  return [...workloads].map(([workload, some]) => {
+    const parts = some
+      .sort((a, b) => b[1] - a[1])
+      .map(([name, count]) => `${count} ${name.slice(workload.length + 2)}`);
+    return `${workload.padEnd(28)} ${parts.join(", ")}`;
   });
 }

@@ -1,6 +1,6 @@
 /** A customer's client that makes videos: it submits one, polls until it has ended, then submits the next. */
-import { sleep } from "../../test/support/eventually.ts";
-import { jsonTo } from "../../test/support/service.ts";
+import { sleep } from "../support/eventually.ts";
+import { jsonTo } from "../support/service.ts";
 import type { Customer } from "./customer.ts";
 import { pick, type Random } from "./random.ts";
 

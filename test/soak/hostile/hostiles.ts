@@ -1,5 +1,5 @@
 /** The hostile tenants of a soak: one of each kind, each with its own account. */
-import type { Operator } from "../../../test/support/operator.ts";
+import type { Operator } from "../../support/operator.ts";
 import type { Random } from "../random.ts";
 import { Crasher } from "./crasher.ts";
 import { Dropper } from "./dropper.ts";
@@ -48,8 +48,8 @@ export class Hostiles {
   }
 
   /** Calls whose client left after the model had finished. */
-  get heardAll(): ReadonlySet<string> {
-    return new Set(this.leavers.flatMap(({ heardAll }) => [...heardAll]));
+  get leftAfterOutput(): ReadonlySet<string> {
+    return new Set(this.leavers.flatMap(({ leftAfterOutput }) => [...leftAfterOutput]));
   }
 
   async attackUntil(untilMs: number): Promise<void> {

@@ -1,6 +1,6 @@
 /** Sends bodies that are cheap to send and costly to inspect, without credit for any of them. */
-import { sleep } from "../../../test/support/eventually.ts";
-import { unique } from "../../../test/support/operator.ts";
+import { sleep } from "../../support/eventually.ts";
+import { unique } from "../../support/operator.ts";
 import { pick, type Random } from "../random.ts";
 import type { Attacker, Rogue } from "./rogue.ts";
 

@@ -1,6 +1,6 @@
 /** Announces a body and sends only a part of it: then it vanishes, falls silent, or sends a byte now and then. */
 import { type ClientRequest, request } from "node:http";
-import { sleep } from "../../../test/support/eventually.ts";
+import { sleep } from "../../support/eventually.ts";
 import { pick, type Random } from "../random.ts";
 import type { Attacker, Rogue } from "./rogue.ts";
 

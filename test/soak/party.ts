@@ -1,11 +1,11 @@
 /** A caller of the soak: its tenant, the answers it got, and what should not have happened. */
-import type { Tenant } from "../../test/support/tenant.ts";
+import type { Tenant } from "../support/tenant.ts";
 
 /** Statuses that a call may get under faults, kills and revocations. */
 const EXPECTED: ReadonlySet<number> = new Set([200, 202, 400, 401, 404, 413, 422, 429, 502, 503, 504]);
 
 export class Party {
-  /** How often each errand had each outcome. */
+  /** How often each workload had each outcome. */
   readonly answers = new Map<string, number>();
   readonly surprises: string[] = [];
   tenant: Tenant;
@@ -15,8 +15,8 @@ export class Party {
   }
 
   /** Records a call's outcome: a status, or how it was cut short. */
-  answered(errand: string, what: number | "left" | "broken", body = "", expected = EXPECTED): void {
-    const name = `${errand}: ${what}`;
+  answered(workload: string, what: number | "left" | "broken", body = "", expected = EXPECTED): void {
+    const name = `${workload}: ${what}`;
     this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
     if (typeof what === "number" && !expected.has(what)) this.surprised(`${name}: ${body.slice(0, 200)}`);
   }

@@ -4,8 +4,8 @@
  * sent.
  */
 
-import { sleep } from "../../../test/support/eventually.ts";
-import { jsonTo } from "../../../test/support/service.ts";
+import { sleep } from "../../support/eventually.ts";
+import { jsonTo } from "../../support/service.ts";
 import { pick, type Random } from "../random.ts";
 import type { Attacker, Rogue } from "./rogue.ts";
 
@@ -49,7 +49,7 @@ const PROMPTS: Readonly<Record<string, Prompt>> = {
 
 export class Leaver implements Attacker {
   /** Calls that were left after the output ended: they are charged exactly. */
-  readonly heardAll = new Set<string>();
+  readonly leftAfterOutput = new Set<string>();
   readonly #rogue: Rogue;
   readonly #random: Random;
 
@@ -106,9 +106,9 @@ export class Leaver implements Attacker {
       const decoder = new TextDecoder();
       for await (const piece of response.body as ReadableStream<Uint8Array>) {
         heard += decoder.decode(piece, { stream: true });
-        const heardAll = LAST_WORD[path].test(heard);
-        if (heardAll && callId !== null) this.heardAll.add(callId);
-        if (afterPieces === null ? heardAll : ++pieces >= afterPieces) leaving.abort();
+        const hasEnded = LAST_WORD[path].test(heard);
+        if (hasEnded && callId !== null) this.leftAfterOutput.add(callId);
+        if (afterPieces === null ? hasEnded : ++pieces >= afterPieces) leaving.abort();
       }
       rogue.answered(name, response.status, heard);
     } catch {

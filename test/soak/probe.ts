@@ -2,9 +2,9 @@
  * An honest tenant that makes small calls one after the other, and sometimes a large one, to check that other tenants
  * do not slow it down. Its models have no faults; calls cut short by a kill do not count.
  */
-import { sleep } from "../../test/support/eventually.ts";
-import type { Operator } from "../../test/support/operator.ts";
-import { jsonTo } from "../../test/support/service.ts";
+import { sleep } from "../support/eventually.ts";
+import type { Operator } from "../support/operator.ts";
+import { jsonTo } from "../support/service.ts";
 import type { Busy } from "./hostile/crasher.ts";
 import { Rogue } from "./hostile/rogue.ts";
 import { Party, tally } from "./party.ts";

@@ -3,9 +3,9 @@
  * engines' own, forms that parsers disagree on. All of them must be refused and none executed. The caller's own data,
  * which only looks like that, must pass.
  */
-import { sleep } from "../../../test/support/eventually.ts";
-import { B, bytesOf, SMUGGLED } from "../../../test/support/forms.ts";
-import { jsonTo } from "../../../test/support/service.ts";
+import { sleep } from "../../support/eventually.ts";
+import { B, bytesOf, SMUGGLED } from "../../support/forms.ts";
+import { jsonTo } from "../../support/service.ts";
 import { pick, type Random } from "../random.ts";
 import type { Attacker, Rogue } from "./rogue.ts";
 

@@ -12,9 +12,9 @@ for file in "$1"/*.pid; do
 done`;
 
 /** From now on the processes in `runDir/*.pid` end with this process. */
-export function keepTogether(runDir: string): void {
-  const keeper = spawn("/bin/sh", ["-c", SCRIPT, "keeper", runDir], { stdio: ["pipe", "ignore", "ignore"] });
+export function startReaper(runDir: string): void {
+  const reaper = spawn("/bin/sh", ["-c", SCRIPT, "reaper", runDir], { stdio: ["pipe", "ignore", "ignore"] });
   // The pipe must stay open as long as this process lives, but must not keep it alive.
-  keeper.unref();
-  (keeper.stdin as unknown as { unref(): void }).unref();
+  reaper.unref();
+  (reaper.stdin as unknown as { unref(): void }).unref();
 }

@@ -3,8 +3,8 @@
  * is charged exactly. Output that was sent towards a client that had left, and did not pass the gateway, is not
  * charged; it is reported as a sum.
  */
-import type { JoinedEvent } from "../../test/support/joined-books.ts";
-import type { Execution } from "../../test/support/sandbox.ts";
+import type { JoinedEvent } from "../support/joined-books.ts";
+import type { Execution } from "../support/sandbox.ts";
 
 const LEAST_INPUT_SHARE = 0.95;
 
@@ -16,7 +16,7 @@ interface OwnCounts {
 export function checkOwnCounts(
   events: readonly JoinedEvent[],
   executions: readonly Execution[],
-  heardAll: ReadonlySet<string>,
+  leftAfterOutput: ReadonlySet<string>,
 ): OwnCounts {
   const executed = Map.groupBy(executions, ({ request_id }) => request_id);
   const wrong: string[] = [];
@@ -25,7 +25,7 @@ export function checkOwnCounts(
     const { event_id, source, outcome } = event;
     // An expired hold is charged what the last renewal reported; the table of losses covers it.
     if (outcome === "expired") continue;
-    if (heardAll.has(event_id) && source !== "exact") {
+    if (leftAfterOutput.has(event_id) && source !== "exact") {
       wrong.push(`${event_id} was left after its last word and is charged by own count: ${JSON.stringify(event)}`);
     }
     const [only, second] = executed.get(event_id) ?? [];
