@@ -51,7 +51,15 @@ const OWN_DATA: ReadonlySet<string> = new Set(["arguments", "annotations", "meta
 const OWN_DATA_AT_TOP: ReadonlySet<string> = new Set([
   ...OWN_DATA,
   ...["tools", "functions", "tool_choice", "function_call", "response_format", "text", "stop", "include", "logit_bias"],
-  ...["stop_sequences", "guided_choice", "guided_json", "structured_outputs", "json_schema", "grammar"],
+  ...[
+    "client_metadata",
+    "stop_sequences",
+    "guided_choice",
+    "guided_json",
+    "structured_outputs",
+    "json_schema",
+    "grammar",
+  ],
 ]);
 
 const FETCHED = /^(https?|data|file|ftp|s3|gs):/i;

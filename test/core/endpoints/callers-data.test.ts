@@ -20,6 +20,7 @@ describe("the caller's own data", () => {
   it.each<[string, Endpoint, (own: unknown) => object]>([
     ["metadata", chatCompletions, (own) => ({ metadata: own })],
     ["metadata", createResponse, (own) => ({ metadata: own })],
+    ["client_metadata", createResponse, (own) => ({ client_metadata: own })],
     [
       "parameters",
       chatCompletions,

@@ -59,6 +59,7 @@ describe("parts that are not text", () => {
   it.each<[string, object]>([
     ["texts, whatever they say", user(`${PIXEL} ${URL}`)],
     ["a text that is a data URL", user([{ type: "text", text: PIXEL }])],
+    ["what a client says of itself", { client_metadata: { "x-turn-metadata": "{}", source: URL } }],
     ["the caller's own data", user("x", { metadata: { image_url: URL, source: "web" }, name: "a", id: "b" })],
     [
       "tool calls and their results",

@@ -28,6 +28,7 @@ export const CHAT_DATA = [
 
 export const RESPONSES_DATA = [
   METADATA,
+  "client_metadata",
   "tools[].parameters",
   "tools[].output_schema",
   "tools[].format",
