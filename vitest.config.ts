@@ -51,9 +51,18 @@ export default defineConfig({
           name: "e2e",
           // Real clocks and processes: a machine that others slow down may miss a deadline once.
           retry: process.env.CI ? 1 : 0,
-          include: ["test/e2e/**/*.test.ts"],
+          include: ["test/e2e/**/*.test.ts", "test/clients/*.test.ts"],
           globalSetup: ["test/support/shared.ts"],
           testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        // Not part of `npm test`: scripts/clients.ts installs what these need.
+        test: {
+          name: "clients",
+          include: ["test/clients/heavy/*.test.ts"],
+          globalSetup: ["test/support/shared.ts"],
           hookTimeout: 60_000,
         },
       },

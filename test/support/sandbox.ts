@@ -70,6 +70,11 @@ export class Sandbox {
     return this.#log("executions");
   }
 
+  /** Of all models, later than this one. */
+  async executionsAfter(id: number): Promise<Execution[]> {
+    return (await this.#call<{ data: Execution[] }>("GET", `/executions?after=${id}`)).data;
+  }
+
   /** Every call that came in, reads and refused ones too. */
   allCalls(): Promise<Execution[]> {
     return this.#log("calls");
