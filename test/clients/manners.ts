@@ -4,7 +4,10 @@ import { pricesOf } from "../support/service.ts";
 import type { Tenant } from "../support/tenant.ts";
 
 /** The models of the service that say all that OpenAI's do, and no more than the contract names. */
-export const MANNERS = [{ model: "full-7b", words: "by a model that says all" }] as const;
+export const MANNERS = [
+  { model: "full-7b", words: "by a model that says all" },
+  { model: "least-7b", words: "by a model that says the least" },
+] as const;
 export type Manner = (typeof MANNERS)[number]["model"];
 
 /** An alias of the tenant's own for this chat model. */

@@ -15,7 +15,6 @@ export const CAPABILITIES = {
   responsesTools: "tools in responses: call, result, second turn",
   responsesSchema: "responses that answer by a JSON schema",
   nextTurn: "next turn by `previous_response_id`",
-  itemReferences: "next turn by references to items",
   embeddings: "embeddings of a list",
   tokenArrays: "embeddings of token arrays",
   images: "images",
@@ -51,7 +50,6 @@ const RESPONSES = ["responses", "responsesStream", "responsesTools", "responsesS
 export const IN_BOTH_MANNERS: ReadonlySet<Capability> = new Set<Capability>([
   ...(["chat", "chatStream", "tools", "structured"] as const),
   ...RESPONSES,
-  "itemReferences",
 ]);
 
 export const CLIENTS = {
@@ -127,7 +125,7 @@ export const HEAVY = {
     name: "Instructor",
     package: "@instructor-ai/instructor",
     setUp: "`Instructor({ client: new OpenAI({ baseURL, apiKey }), mode })`",
-    does: "an object by a schema, in its modes `TOOLS` and `JSON_SCHEMA`",
+    does: "an object by a schema, in its mode `TOOLS`",
   },
   llamaindex: {
     name: "LlamaIndex",

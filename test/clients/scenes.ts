@@ -8,4 +8,4 @@ export const PIXEL_BYTES = Uint8Array.from(Buffer.from(PIXEL_BASE64, "base64"));
 export const RECORDING = wav({ ms: 1_500 });
 
 /** The words that begin each text of the service's chat models. */
-export const SPOKEN = /^\[[\w-]+7b@[\w-]+\] \w+/;
+export const SPOKEN = /^\[[\w-]+7b@[\w-]+\] \S+/;
