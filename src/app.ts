@@ -4,9 +4,11 @@
  */
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
+import { getPath } from "hono/utils/url";
 import { adminApp } from "./api/operator/index.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
 import { tenantDocumentApp } from "./api/tenant/openapi.ts";
+import { closestCall, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { refuse } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
@@ -29,15 +31,12 @@ const EXPOSED = [
   ...["limit", "remaining", "reset"].flatMap((part) => [`x-ratelimit-${part}-requests`, `x-ratelimit-${part}-tokens`]),
 ];
 
-/** What a tenant can call, for the answer to a path that is not served. */
-const SERVED = [
-  ...ENDPOINTS.map(({ method, path }) => `${method} ${path.replace("*}", "}")}`),
-  "GET /account",
-  "GET /openapi.json",
-];
-
 export function createApp(): Hono<AppBindings> {
-  const app = new Hono<AppBindings>({ strict: true });
+  const app = new Hono<AppBindings>({
+    strict: true,
+    // The one place where a path is read for what it means: routes, keys and logs see only what comes out.
+    getPath: (request) => servedPath(request.method, getPath(request)),
+  });
   // Keys travel in headers, never in cookies, so any origin may call.
   const browsers = cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 });
   app.use((context, next) => (context.req.path.startsWith("/admin") ? next() : browsers(context, next)));
@@ -64,6 +63,11 @@ const toRoute = (path: string): string => path.replace(/\{(\w+)\*\}/g, ":$1{.+}"
 
 function unknownRoute(context: Context<AppBindings>): Response {
   const { method, path } = context.req;
-  const refusal = { kind: "unknown_route", method, path: path.slice(0, 200), served: SERVED } as const;
+  const refusal = {
+    kind: "unknown_route",
+    method,
+    path: path.slice(0, 200),
+    meant: closestCall(method, path),
+  } as const;
   return refuse(refusal, context.env.ports.newCallId(), "openai");
 }

@@ -32,6 +32,12 @@ const BAD_KEY: Record<(Refusal & { kind: "bad_key" })["why"], string> = {
   revoked: "The API key was revoked. Ask for a new one.",
   expired: "The API key has expired. Ask for a new one.",
   blocked: "The API key, its team or its account is blocked. Ask your operator.",
+  no_scheme: "The Authorization header has no `Bearer` before the key. Send it as `Authorization: Bearer <key>`.",
+  other_scheme:
+    "The Authorization header has a scheme other than Bearer. Send the key as `Authorization: Bearer <key>`.",
+  empty: "The header for the API key is there, but there is no key in it. Is the variable set that holds your key?",
+  odd_characters:
+    "The API key has characters in it that no key has, such as a byte order mark, a space or quotes. Copy the key without them.",
   conflicting: "Two different API keys were sent. Send one, in the Authorization header.",
 };
 
@@ -81,7 +87,6 @@ const waitable = (retryAfterMs: number | null) => ({
   shouldRetry: retryAfterMs !== null && retryAfterMs <= LONGEST_USEFUL_WAIT_MS,
   ...(retryAfterMs !== null && { retryAfterSeconds: inSeconds(retryAfterMs) }),
 });
-
 const inSeconds = (ms: number): number => Math.min(LONGEST_RETRY_AFTER_S, Math.max(1, Math.ceil(ms / 1000)));
 
 /** A wait that is random within a second: the header in seconds is rounded, so that it differs as well. */
@@ -126,10 +131,18 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     ),
   wrong_content_type: (refusal) =>
     invalid(400, `Send the body as \`Content-Type: ${refusal.expected}\`.`, null, "invalid_request_error"),
+  wrong_content_encoding: () =>
+    invalid(
+      415,
+      "This Content-Encoding is not read here. Send the body as it is, or as `Content-Encoding: gzip`.",
+      null,
+      "unsupported_content_encoding",
+    ),
   unknown_route: (refusal) =>
     invalid(
       404,
-      `${refusal.method} ${refusal.path} is not served here. Use one of ${refusal.served.join(", ")}.`,
+      `${refusal.meant === null ? "" : `Did you mean ${refusal.meant}? `}${refusal.method} ${refusal.path} is not served here. ` +
+        "GET /openapi.json lists what is.",
       null,
       "not_found",
     ),

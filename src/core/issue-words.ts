@@ -153,7 +153,7 @@ function distance(one: string, other: string): number {
 }
 
 /** Edit distance: the least number of letters to add, drop or change. */
-function edits(one: string, other: string): number {
+export function edits(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [at, letter] of [...one].entries()) {
     const next = [at + 1];

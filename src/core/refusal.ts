@@ -16,9 +16,12 @@ type Counted =
 /** A limit that a row of the endpoint table names: `count` in each trailing window. */
 export type NamedLimit = Counted & { readonly count: number; readonly windowMs: number };
 
+/** What keeps the header that was sent from holding a key. */
+type BadHeader = "no_scheme" | "other_scheme" | "empty" | "odd_characters";
+
 export type Refusal =
   | { kind: "no_key" }
-  | { kind: "bad_key"; why: "malformed" | "unknown" | "revoked" | "expired" | "blocked" | "conflicting" }
+  | { kind: "bad_key"; why: "malformed" | "unknown" | "revoked" | "expired" | "blocked" | "conflicting" | BadHeader }
   /** The key is live but not allowed to use this API. */
   | { kind: "scope_missing"; scope: "inference" | "compute" }
   /** The key is live but of a lower role than the call needs. */
@@ -28,7 +31,8 @@ export type Refusal =
   | { kind: "invalid_request"; message: string; param: string | null; code?: string }
   | { kind: "too_large"; limitBytes: number }
   | { kind: "wrong_content_type"; expected: string }
-  | { kind: "unknown_route"; method: string; path: string; served: readonly string[] }
+  | { kind: "wrong_content_encoding" }
+  | { kind: "unknown_route"; method: string; path: string; meant: string | null }
   | { kind: "model_not_found"; model: string }
   | { kind: "model_not_priced"; model: string }
   | { kind: "model_not_allowed"; model: string }

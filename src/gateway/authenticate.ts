@@ -12,9 +12,15 @@ import type { Caller, Ports } from "./ports.ts";
 
 /** Asks for nothing but headers; the body is not touched before this has succeeded. */
 export async function authenticate(headers: Headers, ports: Ports): Promise<Outcome<{ caller: Caller }>> {
-  const sent = sentKeys(headers);
+  const header = keyInHeader(headers.get("authorization"));
+  if (!header.ok) return header;
+  const sent = [header.key, headers.get("x-api-key"), headers.get("api-key")]
+    .filter((key) => key !== null)
+    .map((key) => key.trim());
   const text = sent[0];
   if (text === undefined) return refused({ kind: "no_key" });
+  if (sent.includes("")) return refused({ kind: "bad_key", why: "empty" });
+  if (sent.some((key) => ODD.test(key))) return refused({ kind: "bad_key", why: "odd_characters" });
   if (sent.some((other) => other !== text)) return refused({ kind: "bad_key", why: "conflicting" });
   const key = shapeKey(text);
   if (!key) return refused({ kind: "bad_key", why: "malformed" });
@@ -31,11 +37,15 @@ export async function authenticate(headers: Headers, ports: Ports): Promise<Outc
   }
 }
 
-/** The keys sent, in the order in which headers are asked. A scheme other than Bearer is no key of ours. */
-function sentKeys(headers: Headers): string[] {
-  const authorization = headers.get("authorization");
-  const bearer = authorization === null ? null : (/^bearer +(.+)$/i.exec(authorization.trim())?.[1] ?? "");
-  return [bearer, headers.get("x-api-key"), headers.get("api-key")]
-    .filter((key) => key !== null)
-    .map((key) => key.trim());
+/** A header's bytes come as Latin-1 or as UTF-8: a byte order mark is odd in both. */
+const ODD = /[^!-~]|["'`<>]/;
+
+/** The key in the Authorization header, which must name the scheme; null if there is no such header. */
+function keyInHeader(authorization: string | null): Outcome<{ key: string | null }> {
+  if (authorization === null) return { ok: true, key: null };
+  const text = authorization.trim();
+  const [, scheme = "", key = ""] = /^(\S*)\s*([\s\S]*)$/.exec(text) ?? [];
+  if (scheme.toLowerCase() === "bearer") return { ok: true, key };
+  if (text === "") return refused({ kind: "bad_key", why: "empty" });
+  return refused({ kind: "bad_key", why: key === "" ? "no_scheme" : "other_scheme" });
 }

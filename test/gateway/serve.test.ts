@@ -179,7 +179,11 @@ describe("who may call", () => {
 
   it.each([
     ["no key", { authorization: "" }, "No API key"],
-    ["another scheme", { authorization: "Basic abc" }, "malformed"],
+    ["another scheme", { authorization: "Basic abc" }, "a scheme other than Bearer"],
+    ["a key without a scheme", { authorization: good }, "no `Bearer` before the key"],
+    ["an empty key beside a good one", { authorization: "Bearer ", "x-api-key": good }, "no key in it"],
+    ["a byte order mark before the key", { authorization: `Bearer \u00ef\u00bb\u00bf${good}` }, "byte order mark"],
+    ["quotes around the key", { authorization: `Bearer "${good}"` }, "quotes"],
     ["a malformed key", { authorization: "Bearer sk-other" }, "malformed"],
     ["a wrong tag", { authorization: `Bearer ${wrongTag}` }, "not known"],
     ["an unknown key", { authorization: `Bearer ${makeKey(2)}` }, "not known"],

@@ -7,6 +7,7 @@ import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
 import { LONGEST_UPLOAD_MS, MIN_BYTES_PER_S, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
+import { Expansion, encodingOf } from "./expand.ts";
 
 /** Where a call's body is held. */
 export interface BodyHolder {
@@ -14,6 +15,8 @@ export interface BodyHolder {
   roomFor(bytes: number): Promise<Refusal | null>;
   /** More of the body came. */
   arrived(bytes: number): void;
+  /** So many bytes were expanded for nothing: the body is refused. */
+  wasted(bytes: number): void;
   /** Whether others wait for the room that this slow body takes. */
   givesWay(): boolean;
 }
@@ -22,6 +25,7 @@ export interface BodyHolder {
 export const SMALL_BODIES: BodyHolder = {
   roomFor: async () => null,
   arrived: () => undefined,
+  wasted: () => undefined,
   givesWay: () => false,
 };
 
@@ -54,10 +58,13 @@ export async function readBody(
   const length = request.headers.get("content-length");
   const claimed = length === null ? null : Number(length);
   if (claimed !== null && claimed > maxBytes) return refused({ kind: "too_large", limitBytes: maxBytes });
+  const encoding = encodingOf(request.headers);
+  if (!encoding.ok) return encoding;
   if (!request.body) return { ok: true, bytes: new Uint8Array() };
   const none = await holder.roomFor(claimed ?? 0);
   if (none) return refused(none);
   const arrival = new Arrival(holder, now);
+  if (encoding.gzip) return readExpanded(request.body, maxBytes, arrival);
   try {
     return claimed !== null && claimed > LARGE_BYTES
       ? await fill(request.body, claimed, arrival)
@@ -70,10 +77,28 @@ export async function readBody(
   }
 }
 
+/** The same of gzip. How long it will be is not known, so it is bounded while it is expanded. */
+async function readExpanded(body: ReadableStream<Uint8Array>, maxBytes: number, arrival: Arrival): Promise<Upload> {
+  const expansion = new Expansion(body, (bytes) => arrival.came(bytes));
+  arrival.isExpanded = true;
+  let read: Upload;
+  try {
+    read = await gather(expansion.body, null, maxBytes, arrival);
+  } catch {
+    read = refused(arrival.refusal ?? expansion.fault ?? BROKEN);
+  } finally {
+    arrival.over();
+  }
+  if (!read.ok) arrival.holder.wasted(expansion.expanded);
+  return read;
+}
+
 /** Watches one body come. One timer for the whole of it: one for each read would cost more than the read. */
 class Arrival {
   readonly holder: BodyHolder;
   refusal: Refusal | null = null;
+  /** Its pace is that of the gzip that comes, not of what is read of it. */
+  isExpanded = false;
   readonly #pace: UploadPace;
   readonly #timer: ReturnType<typeof setInterval>;
   #cancel: () => void = () => undefined;
@@ -144,7 +169,7 @@ async function gather(
     }
     whole.set(value, filled);
     filled = needed;
-    arrival.came(value.byteLength);
+    if (!arrival.isExpanded) arrival.came(value.byteLength);
   }
 }
 

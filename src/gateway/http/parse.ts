@@ -47,6 +47,9 @@ async function readRaw(
   if (!upload.ok) return upload;
   const unpaid = holder.parsing(upload.bytes.length);
   if (unpaid) return refused(unpaid);
+  if (rule.kind === "json" && MARK.every((byte, at) => upload.bytes[at] === byte)) {
+    return malformed("The request body begins with a byte order mark; send it without.");
+  }
   if (rule.kind === "json") return takeJson(upload.bytes, holder);
   holder.keep(upload.bytes);
   if (rule.kind === "any") return { ok: true, body: { kind: "any", contentType, bytes: upload.bytes } };
@@ -56,6 +59,9 @@ async function readRaw(
   const fresh = freshBoundary(crypto.getRandomValues(new Uint8Array(16)));
   return { ok: true, body: { kind: "form", boundary: fresh, parts: form.parts } };
 }
+
+/** UTF-8's byte order mark. */
+const MARK = [0xef, 0xbb, 0xbf];
 
 /** Bytes and values from which on a body is worked at in turns, so that other requests get theirs in between. */
 const LONG_WORK = { bytes: 256 * 1024, values: 10_000 } as const;

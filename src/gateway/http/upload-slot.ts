@@ -81,6 +81,7 @@ export class BodyPlace {
         return refusal ?? (room && this.#take(room, account, bytes));
       },
       arrived: (bytes) => this.#taken?.room.arrived(this.#taken.place, bytes),
+      wasted: (bytes) => this.#owe(account, bytes),
       givesWay: () => this.#taken?.room.givesWay(this.#taken.place) ?? false,
       parsing: (bytes) => {
         this.#taken?.room.isWhole(this.#taken.place);

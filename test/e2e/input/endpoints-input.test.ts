@@ -268,8 +268,6 @@ describe("what the OpenAI API has and this service has not is a local 404 that s
   ])("%s %s", async (method, path) => {
     const message = await expectRefused({ path, init: { method } }, 404, "not_found", null);
     expect(message).toContain(`${method} ${path} is not served here`);
-    for (const { path: served } of [...Object.values(JSON_CALLS), ...Object.values(FORM_CALLS)]) {
-      expect(message).toContain(`POST ${served}`);
-    }
+    expect(message).toMatch(/GET \/openapi\.json lists what is\.$/);
   });
 });
