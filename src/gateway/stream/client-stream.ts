@@ -29,8 +29,11 @@ export interface Passage {
   finish(): Promise<boolean>;
   /** How the call has ended: known before the client's side is closed, which may wait for the client. */
   outcome(whole: boolean): CallOutcome;
-  /** Ends the client's side. A client that does not take what is left for it is waited for this long. */
-  close(whole: boolean, withinMs: number): Promise<void>;
+  /**
+   * Ends the client's side. A client that does not take what is left for it is waited for this long. `passedInMs`: since
+   * the first byte.
+   */
+  close(whole: boolean, withinMs: number, passedInMs: number): Promise<void>;
   /** The client does not take what it is given: it is let go. */
   drop(): void;
   /** Set where bytes may pass before they are read. */
@@ -72,6 +75,7 @@ export class EventPassage implements Passage, UnreadPassage {
   readonly #news: EventNews;
   readonly #splitter = new SseSplitter();
   #recorded: string | null = null;
+  #events = 0;
   /** The last event, where it waits for the next. */
   #held: Uint8Array | null = null;
   /** The event that ends a whole stream has been seen. */
@@ -154,11 +158,12 @@ export class EventPassage implements Passage, UnreadPassage {
     return whole && this.delivered ? "completed" : "client_gone";
   }
 
-  async close(whole: boolean, withinMs: number): Promise<void> {
+  async close(whole: boolean, withinMs: number, passedInMs: number): Promise<void> {
     if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
     const error = errorBody(toHttp({ kind: "upstream_error", repeatable: true }), this.#shape);
     // The blank line ends an event that may have been passed on in part.
-    return this.#outlet.abort(encoder.encode(`\n\ndata: ${JSON.stringify(error)}\n\n`), withinMs);
+    const last = encoder.encode(`\n\ndata: ${JSON.stringify(error)}\n\n`);
+    return this.#outlet.abort(last, withinMs, { events: this.#events, inMs: passedInMs });
   }
 
   drop(): void {
@@ -167,6 +172,7 @@ export class EventPassage implements Passage, UnreadPassage {
 
   /** The event itself where it passes as it is; else what passes in its place. */
   #judge(event: Uint8Array): Uint8Array | readonly Uint8Array[] | "broken" {
+    this.#events++;
     const data = dataOf(event);
     if (data === undefined) return this.#held ? [...this.#takeHeld(), event] : event;
     const verdict = this.#reader.event(data);

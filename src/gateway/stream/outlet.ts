@@ -1,5 +1,5 @@
 /** The client's side of an answer: what is written there, how long it is waited for, and how it ends. */
-import { settledWithin, sleep } from "../wait.ts";
+import { settledWithin } from "../wait.ts";
 
 /** The client, as far as a relay must know: whether it is still there, and what ends the upstream. */
 export interface Client {
@@ -11,10 +11,28 @@ export interface Client {
   whenLeft(act: () => void): void;
 }
 
+const NOTHING: Passed = { events: 0, inMs: 0 };
+
 export type ClientSide = WritableStream<Uint8Array>;
 
-/** Abort discards unsent bytes; wait this long for the final event to be read. */
+/**
+ * An abort discards what the client's side has not read yet, which nobody can see from here. So a client has at least this
+ * long for the last event, and for each event that passed, less the time in which they passed.
+ */
 const LAST_WORDS_MS = 50;
+const MS_PER_EVENT = 25;
+/** The longest that an abort waits for a client which may be behind. */
+const MOST_LAST_WORDS_MS = 10_000;
+
+/** What passed to a client of a stream that broke: it may be that far behind. */
+export interface Passed {
+  readonly events: number;
+  readonly inMs: number;
+}
+
+const behindMs = ({ events, inMs }: Passed): number =>
+  Math.min(MOST_LAST_WORDS_MS, Math.max(LAST_WORDS_MS, events * MS_PER_EVENT - inMs));
+
 /** How long an abort of the client's side is waited for. */
 const ABORTED_WITHIN_MS = 1_000;
 
@@ -85,10 +103,11 @@ export class Outlet {
   }
 
   /** `last`: what a client that is still there is told before its body is aborted. */
-  async abort(last: Uint8Array | null, withinMs: number): Promise<void> {
+  async abort(last: Uint8Array | null, withinMs: number, passed: Passed = NOTHING): Promise<void> {
     if (last && !this.gone) {
       await settledWithin(this.write(last), withinMs);
-      await sleep(LAST_WORDS_MS);
+      const left = new Promise<void>((resolve) => this.#client.whenLeft(resolve));
+      await settledWithin(left, behindMs(passed));
     }
     const aborted = this.#writer.abort(new Error("the upstream's answer broke off")).catch(() => undefined);
     await settledWithin(aborted, ABORTED_WITHIN_MS);

@@ -92,8 +92,12 @@ async function pump(
   let dropping: ReturnType<typeof setTimeout> | null = null;
   const letGoNow = () => {
     cancel();
-    // A write that waits for a client which takes nothing would keep the call from its end.
-    dropping = setTimeout(() => passage.drop(), LAST_TAKEN_WITHIN_MS);
+    // A write that waits for a client which takes nothing would keep the call from its end. One that is still there may
+    // be slow: the call ends without it, and the watchdog lets it go.
+    dropping = setTimeout(() => {
+      if (client.gone) passage.drop();
+      else end({ outcome: passage.outcome(false), firstByteAtMs, passedBroken: false });
+    }, LAST_TAKEN_WITHIN_MS);
   };
   signal.addEventListener("abort", letGoNow);
   let firstByteAtMs: number | null = null;
@@ -138,5 +142,5 @@ async function pump(
   // A cancelled body ends as if it had come to its end: what came is not the whole.
   const whole = sound && !cancelled && !signal.aborted && (await passage.finish());
   end({ outcome: passage.outcome(whole), firstByteAtMs, passedBroken });
-  await passage.close(whole, answer.idleMs);
+  await passage.close(whole, answer.idleMs, firstByteAtMs === null ? 0 : ports.now() - firstByteAtMs);
 }

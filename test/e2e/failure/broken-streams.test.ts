@@ -44,6 +44,62 @@ describe("the SDK raises an error", () => {
   });
 });
 
+describe("a reader that is 20 ms behind at each frame gets all of a broken stream and its error", () => {
+  const FRAMES = 60;
+  const WORDS = Array.from({ length: FRAMES }, (_, at) => chunk({ content: `word-${at} ` }, { usage: null }));
+  let upstream: ScriptedUpstream;
+  let model: string;
+  let tenant: Awaited<ReturnType<typeof operator.tenant>>;
+  beforeAll(async () => {
+    upstream = await ScriptedUpstream.start(async (exchange) => {
+      exchange.begin();
+      for (const word of WORDS) await exchange.send(word);
+      exchange.cut();
+    });
+    tenant = await operator.tenant();
+    const id = await operator.upstream(upstream.url);
+    model = await operator.alias(tenant, [
+      { upstream: id, model: await operator.model(`cut-${id}`, { upstream: id }) },
+    ]);
+  });
+  afterAll(() => upstream.stop());
+
+  test.each([[true], [false]])("as bytes, usage asked for: %s", async (include_usage) => {
+    const answer = await tenant.post({ model, messages: HI, stream: true, stream_options: { include_usage } });
+    const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+    let text = "";
+    let left = "";
+    const read = async () => {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return "taken for whole";
+        left += new TextDecoder().decode(value);
+        for (; left.includes("\n\n"); await sleep(20)) {
+          const end = left.indexOf("\n\n") + 2;
+          text += left.slice(0, end);
+          left = left.slice(end);
+        }
+      }
+    };
+    await expect(read()).rejects.toThrow();
+    expect(text.split("word-")).toHaveLength(FRAMES + 1);
+    expect(text).toContain('"code":"upstream_error"');
+  });
+
+  test("as the SDK's chunks", async () => {
+    const stream = await tenant.openai().chat.completions.create({ model, messages: HI, stream: true });
+    let chunks = 0;
+    const read = async () => {
+      for await (const _ of stream) {
+        chunks++;
+        await sleep(20);
+      }
+    };
+    await expect(read()).rejects.toMatchObject({ code: "upstream_error" });
+    expect(chunks).toBe(FRAMES);
+  });
+});
+
 describe("a client that closes: the upstream is closed in time, one charge, the slot is free", () => {
   const FRAMES = 8;
   const frames = Array.from({ length: FRAMES }, (_, at) => chunk({ content: `word-${at} ` }, { usage: null }));
