@@ -12,7 +12,7 @@ import type { FreeCall } from "../core/account/free-calls.ts";
 import type { Permission, QueuedEnd } from "../core/account/hold.ts";
 import type { AccountNumber, CallId } from "../core/ids.ts";
 import { type Refused, refused } from "../core/outcome.ts";
-import type { NewOwned } from "../core/owned.ts";
+import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { AccountPort, Caller, Ports } from "./ports.ts";
 import { retry, settledWithin } from "./wait.ts";
@@ -102,6 +102,12 @@ export async function refusalTo(caller: Caller, refusal: Refusal, ports: Ports):
 /** Records an id before the account can see it. Rejects when it cannot be recorded: then its bytes must not pass. */
 export const recordOwnership = (caller: Caller, owned: NewOwned, ports: Pick<Ports, "account">): Promise<void> =>
   ask(ports, caller.number, (account) => account.recordOwnership(owned));
+
+/** Forgets an id that the service deleted. Where that cannot be said, the id leads to the service's own 404 from then on. */
+export const forgetOwned = (caller: Caller, ref: OwnedRef, ports: Pick<Ports, "account" | "log">): Promise<void> =>
+  ask(ports, caller.number, (account) => account.forgetOwned(ref)).catch((error) =>
+    ports.log({ event: "id_not_forgotten", account: caller.account, error: String(error) }),
+  );
 
 /** How long the object is told an end, ms. The platform stops background work 30 s after an answer or its client is gone. */
 const TOLD_WITHIN_MS = 25_000;

@@ -17,7 +17,7 @@ import type {
 } from "../core/account/hold.ts";
 import type { Inquired, Inquiry } from "../core/account/precheck.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
-import type { NewOwned } from "../core/owned.ts";
+import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { RoutingSnapshot, Target } from "../core/routing/routes.ts";
 import type { Health } from "../core/routing/target-health.ts";
 import type { BodyRoom } from "../core/uploads/upload-limiter.ts";
@@ -86,6 +86,8 @@ export interface AccountPort {
   authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission>;
   /** Records an id that the service made for this account; before it is recorded nobody may see it. */
   recordOwnership(owned: NewOwned): Promise<void>;
+  /** The service has deleted this id: it is nobody's any more. */
+  forgetOwned(ref: OwnedRef): Promise<void>;
   /** The tenant's prices for a model that this key may call; said twice by one call id, it counts once. */
   inquire(inquiry: Inquiry): Promise<Inquired>;
   /** Records a job that an upstream accepted; its hold lives on with it. Said twice, it stands once. */

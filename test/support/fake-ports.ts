@@ -195,6 +195,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       },
       renew: async (callId, progress) => options.renew?.(callId, progress) ?? true,
       recordOwnership: async () => undefined,
+      forgetOwned: async () => undefined,
       inquire: async (inquiry) => {
         asked.push(inquiry);
         return options.inquire?.(inquiry) ?? { ok: true, prices: inquiry.row.costNanoUsd, rates: {} };

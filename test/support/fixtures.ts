@@ -37,6 +37,8 @@ export const FIXTURES: Readonly<Record<string, RawCall>> = {
   "responses.create": call(json({ model: "m", input: "hi" })),
   "responses.get": call({ kind: "none" }, { id: "resp_1" }),
   "responses.cancel": call({ kind: "none" }, { id: "resp_1" }),
+  "responses.delete": call({ kind: "none" }, { id: "resp_1" }),
+  "responses.input_items": call({ kind: "none" }, { id: "resp_1" }),
   "images.generations": call(json({ model: "m", prompt: "a cat" })),
   "images.edits": call(formBody(["model", "m"], ["image", "png", "a.png"], ["prompt", "a dog"])),
   "audio.speech": call(json({ model: "m", voice: "v", input: "hi" })),

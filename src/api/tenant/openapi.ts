@@ -6,12 +6,14 @@ import { ENDPOINTS } from "../../core/endpoints/table.ts";
 import { documentOnce } from "../kit/openapi.ts";
 import { answers, type Route } from "../kit/route.ts";
 
+const METHODS = { GET: "get", POST: "post", DELETE: "delete" } as const;
+
 /** A row of the table as a call of a document; an answer without a schema is the service's own. */
 function routeOf({ id, method, path, summary, body, retry, errors, flow, answerSchema }: Endpoint): Route {
   const media = { json: "application/json", form: "multipart/form-data", any: "*/*", none: null }[body.kind];
   return {
     id: camelCase(id),
-    method: method === "GET" ? "get" : "post",
+    method: METHODS[method],
     path: path.replace("*}", "}"),
     summary,
     ...(media && { body: body.schema ?? z.any(), bodyAs: media, maxBodyBytes: body.maxBytes }),

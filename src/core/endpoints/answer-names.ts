@@ -21,6 +21,8 @@ export const RESPONSE_ANSWER = names(`
   background conversation frequency_penalty instructions max_output_tokens max_tool_calls metadata parallel_tool_calls
   presence_penalty previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier
   service_tier store temperature text tool_choice tools top_logprobs top_p truncation user`);
+export const DELETED_ANSWER = names("id object deleted error");
+export const ITEMS_ANSWER = names("object data first_id last_id has_more error");
 export const EMBEDDINGS_ANSWER = names("id object created model data usage");
 export const RERANK_ANSWER = names("id object created model results usage");
 export const IMAGE_ANSWER = names("id object created model data usage background output_format quality size");

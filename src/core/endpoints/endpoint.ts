@@ -22,7 +22,7 @@ import { answerRules } from "./answer-names.ts";
 import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
 import type { Call, ParseResult, RawCall, Recording } from "./call.ts";
 import type { ErrorShape } from "./error-shape.ts";
-import { checkQuery } from "./inspection/query.ts";
+import { checkQuery, type PassedQuery, passedQuery } from "./inspection/query.ts";
 import type { RefusedField } from "./inspection/refused.ts";
 
 /**
@@ -56,7 +56,7 @@ export type ReadBack =
 export interface Endpoint {
   /** Names the endpoint in reports, e.g. `chat.completions`. */
   readonly id: string;
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   /** `{name}` is a path parameter; `{name*}` may contain slashes. */
   readonly path: string;
   /** One line for the OpenAPI document. */
@@ -89,6 +89,8 @@ export interface Endpoint {
   capField(row: Pick<ModelRow, "capField"> | undefined): string | null;
   /** The kind of id that the answer hands out, owned by the account from then on; null if none. */
   readonly creates: OwnedRef["kind"] | null;
+  /** The answer may say that the id which the call names is deleted: then it is the account's no more. */
+  readonly deletes: boolean;
   /** Which members of a JSON answer pass. */
   readonly answerRules: MemberRules;
   /** Schema of an answer that the gateway makes itself, for the OpenAPI document; null if the service answers. */
@@ -99,7 +101,7 @@ export interface Endpoint {
 /** An entry as written in the table. Defaults are given in parentheses. */
 export interface EndpointEntry<Body> {
   readonly id: string;
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly summary: string;
   readonly body: BodyRule<Body>;
@@ -139,13 +141,17 @@ export interface EndpointEntry<Body> {
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
+  /** (No.) */
+  readonly deletes?: boolean;
   /** Completes the answer of a free call by what clients need and the upstream may leave out (nothing). */
   readonly completes?: JsonReader["completed"];
   /** Names of the top-level members of a JSON answer that pass (all: it is rewritten, or not JSON). */
   readonly answer?: ReadonlySet<string>;
-  /** Where the call names ids of the service: `path.id` or a body field. */
   /** Parameters in the query that are refused (none). */
   readonly refusedQuery?: ReadonlyMap<string, RefusedField>;
+  /** Parameters in the query that go upstream, and what they may be (none). */
+  readonly passedQuery?: PassedQuery;
+  /** Where the call names ids of the service: `path.id` or a body field. */
   readonly owned?: readonly { readonly kind: OwnedRef["kind"]; readonly at: string }[];
 }
 
@@ -178,6 +184,7 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
       return asked && entry.cap?.replaces.includes(asked) ? asked : (entry.cap?.field ?? null);
     },
     creates: entry.creates ?? null,
+    deletes: entry.deletes ?? false,
     answerRules: answerRules(entry.answer ?? null),
     answerSchema: entry.answerSchema ?? null,
     parse: (raw) => parseCall(entry, raw),
@@ -189,6 +196,8 @@ const NO_FIELDS: ReadonlyMap<string, RefusedField> = new Map();
 function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult {
   const query = checkQuery(raw.askedPath, entry.refusedQuery ?? NO_FIELDS);
   if (!query.ok) return query;
+  const passed = passedQuery(raw.askedPath, entry.passedQuery);
+  if (!passed.ok) return passed;
   const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
   let parts = NO_PARTS;
   const parsed = entry.body.parse(raw.body, {
@@ -209,7 +218,7 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult 
     call: {
       model: entry.model ? String(body[entry.model]) : entry.modelParam ? (raw.params[entry.modelParam] ?? "") : null,
       instance: entry.instance ? { id: raw.params[entry.instance] ?? "", askedPath: raw.askedPath } : null,
-      path: fillPath(entry.path, raw.params),
+      path: fillPath(entry.path, raw.params) + passed.query,
       payload,
       pseudonyms: pseudonymsOf(fields),
       accept: entry.accept?.(body) ?? "application/json",

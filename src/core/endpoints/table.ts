@@ -7,7 +7,7 @@ import { embeddings } from "./inference/embeddings.ts";
 import { imageEdits, imageGenerations } from "./inference/images.ts";
 import { getModel, listModels } from "./inference/models.ts";
 import { rerank } from "./inference/rerank.ts";
-import { cancelResponse, createResponse, getResponse } from "./inference/responses.ts";
+import { cancelResponse, createResponse, deleteResponse, getResponse, inputItems } from "./inference/responses.ts";
 import { speech } from "./inference/speech.ts";
 import { transcription } from "./inference/transcription.ts";
 import { videoGenerations, videoJob, videoPrices, videoQuote } from "./inference/video.ts";
@@ -18,6 +18,8 @@ export const ENDPOINTS: readonly Endpoint[] = [
   createResponse,
   getResponse,
   cancelResponse,
+  deleteResponse,
+  inputItems,
   imageGenerations,
   imageEdits,
   speech,

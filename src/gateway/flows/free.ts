@@ -2,11 +2,14 @@
  * A call that costs nothing: no hold, no usage. The account object still says whether the key is live and whether the
  * ids named are the account's; the call goes to the target where they live, and to no other.
  */
+import { asObject } from "../../core/formats/json-fields.ts";
 import { pinnedTo } from "../../core/routing/routes.ts";
-import { authorize } from "../account-client.ts";
+import { authorize, forgetOwned } from "../account-client.ts";
+import type { Served } from "../attempt.ts";
 import type { ParsedCall } from "../call.ts";
 import { forward, type Waiting } from "../forward.ts";
 import { callHeaders } from "../http/responses.ts";
+import { parseAnswer } from "../http/upstream-errors.ts";
 import type { Ports } from "../ports.ts";
 import { refuseCall } from "../refuse-call.ts";
 import { passFree } from "../stream/pass-document.ts";
@@ -47,6 +50,13 @@ export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Respo
   const { served } = forwarded;
   const headers = callHeaders(callId, served.servedBy.region, permission.rates);
   headers.set("content-type", served.contentType);
+  const [named] = call.owned;
+  if (parsed.endpoint.deletes && named && saysDeleted(served)) await forgetOwned(caller, named, ports);
   const body = served.kind === "passing" ? passFree(served.passing, client, ports) : served.bytes;
   return new Response(body, { status: served.status, headers });
+}
+
+function saysDeleted(served: Served): boolean {
+  const answer = served.kind === "document" && served.bytes ? asObject(parseAnswer(served.bytes)) : undefined;
+  return answer?.deleted === true;
 }

@@ -63,7 +63,7 @@ import type {
 } from "../../core/account/tenant.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
 import { refused } from "../../core/outcome.ts";
-import type { NewOwned } from "../../core/owned.ts";
+import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
@@ -120,6 +120,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
       const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
       books.ownedIds.record(owned, upToTokens, nowMs);
     });
+  }
+
+  async forgetOwned(ref: OwnedRef): Promise<void> {
+    this.#store.transact((books) => books.ownedIds.forget(ref));
   }
 
   async inquire(inquiry: Inquiry): Promise<Inquired> {

@@ -14,7 +14,8 @@ import { countParts } from "../../meters/parts.ts";
 import { believe, boundTokens, OwnCount, utf8Bytes } from "../../meters/tokens.ts";
 import { writtenBytes } from "../../meters/written.ts";
 import type { Usage } from "../../pricing/usage.ts";
-import { RESPONSE_ANSWER, withUsageAnew } from "../answer-names.ts";
+import type { ReadCode } from "../../routing/failure.ts";
+import { DELETED_ANSWER, ITEMS_ANSWER, RESPONSE_ANSWER, withUsageAnew } from "../answer-names.ts";
 import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { RESPONSES_DATA } from "../inspection/callers-data.ts";
@@ -26,7 +27,10 @@ import { responseEvents } from "../read-back.ts";
 
 const Item = z
   .looseObject({ type: z.string().nullish() })
-  .refine((item) => !namesStoredItem(item), "names a stored item; send the content itself");
+  .refine(
+    (item) => !namesStoredItem(item),
+    "names a stored item; send the content itself (AI SDKs do with `store: false`)",
+  );
 
 const ResponsesRequest = z.looseObject({
   model: z.string().min(1).max(256),
@@ -224,5 +228,47 @@ export const cancelResponse = endpoint({
   completes: completionOf(null),
   retry: "safe",
   errors: "openai",
+  owned: [{ kind: "response", at: "path.id" }],
+});
+
+/** An upstream that does not serve such a call has no such response to give. */
+const notServed: ReadCode = ({ status }) =>
+  [404, 405, 501].includes(status) ? { refusal: { kind: "id_not_found", what: "response" }, passedOver: false } : null;
+
+export const deleteResponse = endpoint({
+  id: "responses.delete",
+  method: "DELETE",
+  path: "/v1/responses/{id}",
+  summary: "Deletes a response",
+  scope: "inference",
+  flow: { kind: "free" },
+  body: nothing,
+  kinds: [],
+  answer: DELETED_ANSWER,
+  deletes: true,
+  retry: "safe",
+  errors: "openai",
+  readCode: notServed,
+  owned: [{ kind: "response", at: "path.id" }],
+});
+
+export const inputItems = endpoint({
+  id: "responses.input_items",
+  method: "GET",
+  path: "/v1/responses/{id}/input_items",
+  summary: "The input of a response, in pages",
+  scope: "inference",
+  flow: { kind: "free" },
+  body: nothing,
+  kinds: [],
+  answer: ITEMS_ANSWER,
+  retry: "safe",
+  errors: "openai",
+  readCode: notServed,
+  passedQuery: new Map([
+    ["limit", { pattern: /^([1-9]\d?|100)$/, must: "a number from 1 to 100" }],
+    ["order", { pattern: /^(asc|desc)$/, must: "asc or desc" }],
+    ["after", { pattern: /^[\w.-]{1,256}$/, must: "the id of an item" }],
+  ]),
   owned: [{ kind: "response", at: "path.id" }],
 });

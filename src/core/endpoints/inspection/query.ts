@@ -1,4 +1,7 @@
-/** Parameters in a URL's query. The upstream never gets the query, so one that would change the answer is refused. */
+/**
+ * Parameters in a URL's query. The upstream gets only those that a row lists, so another that would change the answer is
+ * refused.
+ */
 import { type Outcome, refused } from "../../outcome.ts";
 import { refusing } from "./field-fault.ts";
 import { type RefusedField, textAsksForNothing } from "./refused.ts";
@@ -22,4 +25,25 @@ function decoded(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** By name: what a parameter may be, and how an error says that. */
+export type PassedQuery = ReadonlyMap<string, { readonly pattern: RegExp; readonly must: string }>;
+
+/** The query that goes upstream, written anew. Of a name that stands twice the last counts. */
+export function passedQuery(askedPath: string, listed: PassedQuery = new Map()): Outcome<{ query: string }> {
+  const start = askedPath.indexOf("?");
+  const passed = new Map<string, string>();
+  for (const pair of start === -1 ? [] : askedPath.slice(start + 1).split("&")) {
+    const [name = "", ...rest] = pair.split("=").map(decoded);
+    const value = rest.join("=");
+    const rule = listed.get(name);
+    if (!rule) continue;
+    if (!rule.pattern.test(value)) {
+      return refused({ kind: "invalid_request", message: `\`${name}\` must be ${rule.must}.`, param: name });
+    }
+    passed.set(name, value);
+  }
+  const pairs = [...passed].map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  return { ok: true, query: pairs.length > 0 ? `?${pairs.join("&")}` : "" };
 }

@@ -65,6 +65,11 @@ export class OwnedIds {
     this.#sql.exec("UPDATE owned_ids SET total_tokens = ? WHERE call_id = ?", totalTokens, callId);
   }
 
+  /** One that the service deleted. The conversation's other turns stay. */
+  forget({ kind, id }: OwnedRef): void {
+    this.#sql.exec("DELETE FROM owned_ids WHERE kind = ? AND id = ?", kind, id);
+  }
+
   /** Deletes at most `limit` conversations that are no longer kept, with their ids. */
   prune(nowMs: number, limit: number): void {
     const gone = this.#sql
