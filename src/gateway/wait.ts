@@ -1,6 +1,6 @@
 /** Waiting that leaves no timer behind. */
 
-export const sleep = (ms: number): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
+const sleep = (ms: number): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
 
 /**
  * Repeats work until it succeeds. `pauseAfter`: how long to wait after a failure, ms, given what it was and how many tries
