@@ -88,7 +88,6 @@ const waitable = (retryAfterMs: number | null) => ({
   ...(retryAfterMs !== null && { retryAfterSeconds: inSeconds(retryAfterMs) }),
 });
 const inSeconds = (ms: number): number => Math.min(LONGEST_RETRY_AFTER_S, Math.max(1, Math.ceil(ms / 1000)));
-
 /** A wait that is random within a second: the header in seconds is rounded, so that it differs as well. */
 const spread = (ms: number) =>
   ms < 2_000 && { retryAfterMs: Math.max(1_000, ms), retryAfterSeconds: Math.max(1, Math.round(ms / 1000)) };
