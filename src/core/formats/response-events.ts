@@ -19,6 +19,7 @@ import {
   wholePart,
   wholeResponse,
 } from "./response-items.ts";
+import type { Part } from "./response-progress.ts";
 import { begunItem, closedItem, EventNumbers, Item, isPlace, lacking, Room, wordsIn } from "./response-progress.ts";
 import { emptyPart, type PartKind, partsOf, type Step, stepOf } from "./response-words.ts";
 
@@ -39,6 +40,8 @@ export class ResponseEvents {
   /** The response as it began; null until its id is known. */
   #begun: Fields | null = null;
   #inProgress = false;
+  /** What the last event was about, if it was a delta; `place`: as members. */
+  #last: { readonly type: unknown; readonly part: Part; readonly place: string } | null = null;
   /** Nothing more is added. */
   #off = false;
   #current = -1;
@@ -52,13 +55,28 @@ export class ResponseEvents {
   /** One event in its turn. Undefined: it passes as it is, and nothing before it. */
   next(said: Fields): Added | undefined {
     if (this.#off || typeof said.type !== "string" || !said.type.startsWith("response.")) return undefined;
+    const again = this.#again(said);
+    if (again) return again;
+    this.#last = null;
     this.#before = [];
     const anew = this.#judge(said.type, said);
     if (anew === "unknown") return undefined;
     if (anew === "drops") return { before: this.#before, drops: true };
     const numbered = this.#numbered(said, anew);
     if (this.#before.length === 0 && numbered === undefined) return undefined;
-    return { before: this.#before, ...numbered };
+    return this.#before.length > 0 ? { before: this.#before, ...numbered } : numbered;
+  }
+
+  /** Another delta of the part that the last event was about, which says nothing of its place: most events of a stream. */
+  #again(said: Fields): Added | undefined {
+    const last = this.#last;
+    if (!last || said.type !== last.type || typeof said.delta !== "string" || said.response !== undefined)
+      return undefined;
+    const { sequence_number, item_id, output_index } = said;
+    if (sequence_number !== undefined || item_id !== undefined || output_index !== undefined) return undefined;
+    if (said[last.part.kind.index] !== undefined) return undefined;
+    last.part.keep(said.delta, this.#kept);
+    return { members: `"sequence_number":${this.#numbers.of(undefined)},${last.place}` };
   }
 
   /** Members that the event lacks or has otherwise. */
@@ -185,7 +203,10 @@ export class ResponseEvents {
     const part = known ?? item.open(kind, place);
     const at = placeOf(item, part);
     if (!known && step !== "part.added") this.#add(`${kind.part}.added`, { ...at, part: emptyPart(kind) });
-    if (step === "delta" && typeof said.delta === "string") part.keep(said.delta, this.#kept);
+    if (step === "delta" && typeof said.delta === "string") {
+      part.keep(said.delta, this.#kept);
+      this.#last = { type: said.type, part, place: JSON.stringify(at).slice(1, -1) };
+    }
     if (step === "done") {
       sayWords(item, part, said[kind.said], this.#add);
       part.wordsDone = true;
