@@ -15,6 +15,7 @@ export const CAPABILITIES = {
   responsesTools: "tools in responses: call, result, second turn",
   responsesSchema: "responses that answer by a JSON schema",
   nextTurn: "next turn by `previous_response_id`",
+  turnsSent: "next turn by all messages, in responses with `store: false`",
   embeddings: "embeddings of a list",
   tokenArrays: "embeddings of token arrays",
   images: "images",
@@ -50,6 +51,7 @@ const RESPONSES = ["responses", "responsesStream", "responsesTools", "responsesS
 export const IN_BOTH_MANNERS: ReadonlySet<Capability> = new Set<Capability>([
   ...(["chat", "chatStream", "tools", "structured"] as const),
   ...RESPONSES,
+  "turnsSent",
 ]);
 
 export const CLIENTS = {
@@ -69,7 +71,7 @@ export const CLIENTS = {
     name: "Vercel AI SDK, OpenAI",
     packages: ["ai", "@ai-sdk/openai"],
     setUp: "createOpenAI({ baseURL, apiKey })",
-    does: [...CHAT, ...RESPONSES, ...["embeddings", "images", "speech", "transcription"], ...FAILURES],
+    does: [...CHAT, ...RESPONSES, "turnsSent", ...["embeddings", "images", "speech", "transcription"], ...FAILURES],
   },
   compatible: {
     name: "Vercel AI SDK, OpenAI-compatible",

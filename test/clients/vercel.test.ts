@@ -4,7 +4,7 @@ import { embedMany, generateImage, generateSpeech, generateText, transcribe } fr
 import { expect } from "vitest";
 import { cells, paying } from "./cells.ts";
 import { failuresOf } from "./failures.ts";
-import { QUESTION, RECORDING } from "./scenes.ts";
+import { QUESTION, RECORDING, SPOKEN } from "./scenes.ts";
 import { chatOf, textActs } from "./vercel-text.ts";
 
 type Told = { readonly baseURL: string; readonly apiKey: string };
@@ -20,6 +20,18 @@ cells("vercel", {
   responsesStream: byResponses.chatStream,
   responsesTools: byResponses.tools,
   responsesSchema: byResponses.structured,
+  turnsSent: paying(3, async (at) => {
+    const model = openai(at)(at.names.chat);
+    const question = { role: "user" as const, content: QUESTION };
+    const turns = async (providerOptions: { openai: { store: boolean } }) => {
+      const first = await generateText({ model, messages: [question], providerOptions });
+      const messages = [question, ...first.responseMessages, question];
+      return generateText({ model, messages, providerOptions });
+    };
+    expect((await turns({ openai: { store: false } })).text).toMatch(SPOKEN);
+    // Otherwise it names the first answer by the id of its item, and is told what helps.
+    await expect(turns({ openai: { store: true } })).rejects.toThrow(/store: false/);
+  }),
   nextTurn: paying(2, async (at) => {
     const model = openai(at)(at.names.chat);
     const first = await generateText({ model, prompt: "Remember: blue." });
