@@ -206,6 +206,82 @@ describe("costs and names of providers in an answer's usage or beside it are see
     expect(settled[0]?.reading).toEqual({ source: "exact", usage: { input_tokens: 3, output_tokens: 2 } });
   });
 
+  const nested = { id: "g", usage: { prompt_tokens: 1, ...FOREIGN, queue_time: 0.1 } };
+  const nestedClean = { id: "g", usage: { prompt_tokens: 1 } };
+  const choicesWith = (usage: object) => [{ index: 0, message: { content: "hi" }, finish_reason: "stop", usage }];
+
+  it("in JSON inside `choices`, and in a member of an engine's own", async () => {
+    const body = {
+      id: "c",
+      choices: choicesWith(foreign),
+      x_groq: nested,
+      usage: { prompt_tokens: 3, completion_tokens: 2 },
+    };
+    const { text } = await whole({ script: () => json(body) });
+    const clean = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
+    expect(JSON.parse(text)).toEqual({ id: "c", choices: choicesWith(clean), usage: body.usage });
+  });
+
+  it("in JSON over 4 MB inside `choices`", async () => {
+    const body = { choices: [...choicesWith(foreign), { message: { content: "x".repeat(5 * MB) } }] };
+    const { text } = await whole({ script: () => large(JSON.stringify(body)) });
+    expect(text.length).toBeGreaterThan(5 * MB);
+    expect(text).not.toMatch(/cost|provider|byok/);
+  });
+
+  it.each([1, 100_000])(
+    "in any frame, beside words or in a member of an engine's own, in pieces of %d bytes",
+    async (bytes) => {
+      const stream = (usage: object, own: object) =>
+        frame({
+          id: "c",
+          choices: [{ delta: { content: 'says "usage": {"cost": 1}' }, finish_reason: "stop", usage }],
+          x_groq: own,
+        }) +
+        frame(`{"x_groq":${JSON.stringify(own).replace("usage", "\\u0075sage")},"choices":[]}`) +
+        usageFrame({ prompt_tokens: 3, completion_tokens: 2 }) +
+        frame("[DONE]");
+      const options = { body: { ...CHAT, stream: true, stream_options: { include_usage: true } } };
+      const clean = stream({ prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 }, nestedClean);
+      expect((await whole({ ...options, script: () => events(clean, bytes) })).text).toBe(clean);
+      const { text, settled } = await whole({ ...options, script: () => events(stream(foreign, nested), bytes) });
+      expect(text).toBe(clean);
+      expect(settled[0]?.reading.source).toBe("exact");
+    },
+  );
+
+  it("in a second usage of one name, whose last is null, and is charged by own count then", async () => {
+    const twice = `{"id":"c","choices":[],"usage":${JSON.stringify(foreign)},"usage":null}`;
+    const options = { body: { ...CHAT, stream: true, stream_options: { include_usage: true } } };
+    const { text, settled } = await whole({
+      ...options,
+      script: () => events(word + frame(twice) + frame("[DONE]"), 9),
+    });
+    expect(text).not.toMatch(/cost|hidden-provider/);
+    expect(settled[0]?.reading).toMatchObject({ source: "own_count" });
+    const whole2 = twice.replace("[]", JSON.stringify(CHOICES)).replace("of choices", "x");
+    const asJson = await whole({ script: () => large(whole2) });
+    expect(asJson.text).not.toMatch(/0.25|hidden-provider/);
+    expect(asJson.settled[0]?.reading).toMatchObject({ source: "own_count" });
+  });
+
+  it("in an item of a response, and the caller's own schema passes as it is", async () => {
+    const item = (usage: object) => ({ type: "message", content: [{ text: "hi" }], usage });
+    const tools = [{ type: "function", parameters: { properties: { usage: { type: "string", cost: 1 } } } }];
+    const stream = (usage: object) =>
+      frame({ type: "response.created", response: { id: "resp_1", tools, usage: null } }) +
+      frame({ type: "response.output_item.done", item: item(usage) }) +
+      frame({ type: "response.completed", response: { id: "resp_1", tools, output: [item(usage)], usage } });
+    const { text } = await whole({
+      endpoint: createResponse,
+      body: { model: "talk", input: "hi", stream: true },
+      script: () => events(stream({ input_tokens: 3, ...FOREIGN, output_tokens: 2 }), 50),
+    });
+    expect(text).not.toMatch(/0\.25|hidden-provider|is_byok/);
+    expect(text.split('"usage":{"input_tokens":3,"output_tokens":2}').length).toBeGreaterThan(3);
+    expect(text).toContain(JSON.stringify(tools));
+  });
+
   it("and no stream of a target passes unread before a usage frame of it was seen to hold nothing else", async () => {
     const target = { upstream: "u", model: "first:1" };
     const stream = (usage: object) => events(`${word}${usageFrame(usage)}${frame("[DONE]")}`, 64);
@@ -235,6 +311,37 @@ describe("costs and names of providers in an answer's usage or beside it are see
     await stream1(clean);
     expect(unread()).toBe(false);
     expect(unread(Date.now() + 3_600_000)).toBe(true);
+  });
+});
+
+describe("figures that are told more than once, or too early", () => {
+  const frame = (data: object) => `data: ${JSON.stringify(data)}\n\n`;
+  const say = (content: string, usage?: object) => frame({ choices: [{ index: 0, delta: { content } }], usage });
+  const told = (input: number, output: number) => ({ prompt_tokens: input, completion_tokens: output });
+  const streamed = async (text: string) => {
+    const script = () => answer(streamOf(text), { headers: { "content-type": "text/event-stream" } });
+    const body = { ...CHAT, stream: true, max_tokens: 10, stream_options: { include_usage: true } };
+    const { response, idle, settled } = await ask({ body, script });
+    await response.text().catch(() => "broken off");
+    await idle();
+    return settled[0]?.reading;
+  };
+  const DONE = "data: [DONE]\n\n";
+  const own = (input: number, output: number) => ({
+    source: "own_count",
+    usage: { input_tokens: input, output_tokens: output },
+  });
+  const exact = (input: number, output: number) => ({ ...own(input, output), source: "exact" });
+
+  it.each([
+    ["with each frame: the last count", say("a", told(9, 1)) + say("b", told(9, 2)) + DONE, exact(9, 2)],
+    ["in the first frame, and never again", say("a", told(9, 0)) + say("b").repeat(5) + DONE, own(9, 6)],
+    ["in the first frame, and the stream breaks off", say("a", told(9, 0)) + say("b").repeat(5), own(9, 6)],
+    ["early and in full", say("a", told(9, 7)) + say("b").repeat(3) + DONE, exact(9, 7)],
+    ["early, and more is written than the cap allows", say("", told(9, 1)) + say("b").repeat(50) + DONE, own(9, 10)],
+    ["twice: the last count", say("a", told(9, 5)) + frame({ choices: [], usage: told(9, 3) }) + DONE, exact(9, 3)],
+  ])("%s", async (_, text, reading) => {
+    expect(await streamed(text)).toEqual(reading);
   });
 });
 

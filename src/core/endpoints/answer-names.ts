@@ -1,12 +1,13 @@
 /**
  * Which members of an upstream's answer a tenant may see (docs/design.md, section 6): top-level names of a JSON answer
- * and members of its usage. Anything else the upstream adds, such as costs, providers or accounts, is dropped.
+ * and members of its usage, wherever a usage stands. Anything else the upstream adds, such as costs, providers or
+ * accounts, is dropped.
  *
  * The lists include everything that SDKs and their users read. The contents of `choices`, `output` and `data` pass
- * unchanged.
+ * unchanged but for a usage inside them.
  */
 
-import { AnswerFilter, type MemberRules, type Rewrite } from "../formats/answer-filter.ts";
+import { AnswerFilter, type Inside, type MemberRules, type Rewrite } from "../formats/answer-filter.ts";
 import { joinBytes } from "../formats/bytes.ts";
 import { asObject } from "../formats/json-fields.ts";
 import { isCount } from "../pricing/usage.ts";
@@ -85,6 +86,10 @@ const NO_ERROR: Rewrite = {
 /** Kept because ownership may have to be recorded before the id passes. */
 const ID: Rewrite = { maxBytes: 1024, rewrite: (raw) => raw };
 
+const INSIDE: Inside = { inside: USAGE };
+/** Members that some engines put a usage into. Others hold the caller's own data, such as tools and their schemas. */
+const HOLD_USAGE = names("choices output data");
+
 /** `allowed`: the endpoint's names; null lets every name pass. */
 export function answerRules(allowed: ReadonlySet<string> | null): MemberRules {
   if (allowed === null) return () => "pass";
@@ -92,18 +97,22 @@ export function answerRules(allowed: ReadonlySet<string> | null): MemberRules {
     if (name === null || !allowed.has(name)) return "drop";
     if (name === "usage") return USAGE;
     if (name === "error") return NO_ERROR;
+    if (HOLD_USAGE.has(name)) return INSIDE;
     return name === "id" ? ID : "pass";
   };
 }
 
-const FRAME_RULES: MemberRules = (name) => (name === "usage" ? USAGE : "pass");
+const FRAME_RULES: MemberRules = (name) => (name === "usage" ? USAGE : INSIDE);
+const RESPONSE_RULES: MemberRules = (name) => {
+  if (name === "usage") return USAGE;
+  return name === "output" ? INSIDE : "pass";
+};
 
 /** Longer than any event may be. */
 const LONGEST_FRAME = 16 * 1024 * 1024;
 
-/** Rewrites the usage inside a frame's `response`. */
-const RESPONSE_FRAME_RULES: MemberRules = (name) =>
-  name === "response" ? { maxBytes: LONGEST_FRAME, rewrite: (raw) => passedOf(raw, FRAME_RULES) } : "pass";
+const RESPONSE: Rewrite = { maxBytes: LONGEST_FRAME, rewrite: (raw) => passedOf(raw, RESPONSE_RULES) };
+const RESPONSE_FRAME_RULES: MemberRules = (name) => (name === "response" ? RESPONSE : FRAME_RULES(name));
 
 /** Applies the rules to a value. Returns `raw` itself if nothing changes; null if it is no JSON object. */
 function passedOf(raw: Uint8Array, rules: MemberRules): Uint8Array | null {
@@ -112,6 +121,12 @@ function passedOf(raw: Uint8Array, rules: MemberRules): Uint8Array | null {
   if (!passed || !filter.whole) return null;
   return filter.changed ? joinBytes(passed) : raw;
 }
+
+/** A usage, or an escape that nobody writes but to hide one. */
+const MAY_HOLD_USAGE = /usage"\s*:\s*[{[]|\\u00(?:75|73|61|67|65)/i;
+
+/** Whether a frame has to be searched: few have more than an empty usage. */
+export const mayHoldUsage = (data: string): boolean => MAY_HOLD_USAGE.test(data);
 
 /** Rewrites the usage in a frame; null if the frame passes unchanged. `within`: the member that contains the usage. */
 export function withUsageAnew(data: string, within: "response" | null): string | null {

@@ -1,6 +1,6 @@
 /**
- * Filters a JSON answer while it passes. It removes top-level members that tenants may not see, and remembers a little
- * of the rest: the few small members that are asked for, and the type of the others.
+ * Filters a JSON answer while it passes. It removes top-level members that tenants may not see, rewrites the usage inside
+ * others, and remembers a little of the rest: the few small members that are asked for, and the type of the others.
  *
  * The bytes that pass are the upstream's own; if nothing is removed, all of them. Memory: one small member at a time.
  */
@@ -8,7 +8,11 @@ import { joinBytes } from "./bytes.ts";
 import { JsonScan, OPEN_ARRAY, OPEN_OBJECT, type TopLevel } from "./json-scan.ts";
 
 /** What to do with a member. `rewrite` returns the bytes to send for its value, or null to drop the member. */
-export type MemberRule = "pass" | "drop" | Rewrite;
+export type MemberRule = "pass" | "drop" | Rewrite | Inside;
+/** Passes but for the objects and arrays named `usage` inside it: each is rewritten, or null takes its place. */
+export interface Inside {
+  readonly inside: Rewrite;
+}
 export interface Rewrite {
   /** A longer value is removed. */
   readonly maxBytes: number;
@@ -33,6 +37,11 @@ const LONGEST_GAP = 64 * 1024;
 /** Longer arrays are remembered with this length. */
 const MOST_PLACES = 1_000;
 
+/** More usages than this inside members are an attack: each costs far more time than its bytes. */
+const MOST_INSIDE = 10_000;
+/** The name that is looked for inside members. */
+const USAGE = "usage";
+
 /** What happens to the bytes being read. `gap`: held back until the next member's name is known. */
 type Mode = "pass" | "drop" | "gap" | "keep";
 
@@ -40,7 +49,7 @@ const decoder = new TextDecoder();
 
 export class AnswerFilter implements TopLevel, Skimmed {
   readonly #rules: MemberRules;
-  readonly #scan = new JsonScan(this);
+  readonly #scan = new JsonScan(this, USAGE);
   readonly members: Record<string, unknown> = Object.create(null);
   readonly #textBytes = new Map<string, number>();
   #chunk: Uint8Array = new Uint8Array();
@@ -54,6 +63,7 @@ export class AnswerFilter implements TopLevel, Skimmed {
   #name: string | null = null;
   #first = 0;
   #anyPassed = false;
+  #insides = 0;
   #overlong = false;
   /** Something was removed or rewritten. */
   changed = false;
@@ -96,13 +106,13 @@ export class AnswerFilter implements TopLevel, Skimmed {
     this.#take(at);
     this.#name = name;
     this.#rule = this.#rules(name);
-    if (this.#rule === "pass") this.#passGap();
+    if (this.#rule === "pass" || isInside(this.#rule)) this.#passGap();
     else if (this.#rule === "drop") this.#drop();
   }
 
   begin(first: number, at: number): void {
     this.#first = first;
-    if (typeof this.#rule === "string") return;
+    if (typeof this.#rule === "string" || isInside(this.#rule)) return;
     this.#take(at);
     this.#value = new Kept(this.#rule.maxBytes);
     this.#mode = "keep";
@@ -110,11 +120,30 @@ export class AnswerFilter implements TopLevel, Skimmed {
 
   end(at: number): void {
     this.#take(at);
-    if (typeof this.#rule !== "string") this.#passRewritten(this.#rule);
+    if (typeof this.#rule !== "string" && !isInside(this.#rule)) this.#passRewritten(this.#rule);
     else if (this.#name !== null) this.members[this.#name] = this.#kindOf();
     if (this.#name !== null) this.#textBytes.set(this.#name, this.#scan.textBytes);
     this.#name = null;
     this.#mode = "gap";
+  }
+
+  beginInside(at: number): void {
+    if (!isInside(this.#rule)) return;
+    if (++this.#insides > MOST_INSIDE) this.#overlong = true;
+    this.#take(at);
+    this.#value = new Kept(this.#overlong ? 0 : this.#rule.inside.maxBytes);
+    this.#mode = "keep";
+  }
+
+  endInside(at: number): void {
+    if (!isInside(this.#rule)) return;
+    this.#take(at);
+    const { overlong } = this.#value;
+    const raw = joinBytes(this.#value.takeAll());
+    const rewritten = overlong ? null : this.#rule.inside.rewrite(raw);
+    if (rewritten !== raw) this.changed = true;
+    this.#out.push(rewritten ?? NULL);
+    this.#mode = "pass";
   }
 
   close(at: number): void {
@@ -167,6 +196,9 @@ export class AnswerFilter implements TopLevel, Skimmed {
     return this.#first === 0x22 ? "" : undefined;
   }
 }
+
+const isInside = (rule: MemberRule): rule is Inside => typeof rule === "object" && "inside" in rule;
+const NULL = new TextEncoder().encode("null");
 
 /** A buffer for held bytes, with a limit. */
 class Kept {

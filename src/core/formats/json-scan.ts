@@ -4,6 +4,9 @@
  *
  * Accepts what `JSON.parse` accepts, with or without a byte order mark, if it is an object at most `DEEPEST` deep.
  */
+import { afterDigit, afterSign, INTEGER, isDigit, MINUS, ZERO } from "./json-number.ts";
+import { ESCAPES, hexOf, isHex, readName } from "./json-text.ts";
+
 export const DEEPEST = 512;
 /** A longer top-level name is reported as null: it matches no known name. */
 const LONGEST_NAME = 64;
@@ -18,6 +21,10 @@ export interface TopLevel {
   begin(first: number, at: number): void;
   /** The member's value ends before `at`. */
   end(at: number): void;
+  /** An object or array of the watched name, below the top, begins at `at`. */
+  beginInside(at: number): void;
+  /** It ends before `at`. One inside it is not reported. */
+  endInside(at: number): void;
   /** Its brace closes at `at`. */
   close(at: number): void;
 }
@@ -31,20 +38,12 @@ const VALUE = 4;
 const FIRST_ELEMENT = 5;
 const AFTER_VALUE = 6;
 const DONE = 7;
-const LITERAL = 8;
-const ESCAPE = 9;
-const HEX = 10;
-const TEXT = 11;
-// States inside a number. In those from `ZERO` to `POWER` it may end.
-const MINUS = 12;
-const POINT = 13;
-const EXPONENT = 14;
-const EXPONENT_SIGN = 15;
-const ZERO = 16;
-const INTEGER = 17;
-const FRACTION = 18;
-const POWER = 19;
-
+/** After the watched name. */
+const WATCHED_VALUE = 8;
+const LITERAL = 9;
+const ESCAPE = 10;
+const HEX = 11;
+const TEXT = 12;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 export const OPEN_ARRAY = 0x5b;
@@ -53,15 +52,14 @@ const CLOSE_ARRAY = 0x5d;
 const CLOSE_OBJECT = 0x7d;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const LITERALS: Readonly<Record<number, string>> = { 116: "true", 102: "false", 110: "null" };
-/** What may follow a backslash, except `u`. */
-const ESCAPES = new Set([...'"\\/bfnrt'].map((letter) => letter.charCodeAt(0)));
 
-const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
-const isHex = (byte: number): boolean => isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 
 export class JsonScan {
   readonly #listener: TopLevel;
+  readonly #watched: string;
+  /** A value that ends at this depth is reported: 1, or the depth of the watched member that is open. */
+  #floor = 1;
   #state = START;
   #broken = false;
   /** Open brackets, outermost first. */
@@ -71,9 +69,12 @@ export class JsonScan {
   #inName = false;
   /** The current top-level name as written in the document; null once it is too long. */
   #name: string | null = "";
+  /** How many characters of the watched name the current one begins with, below the top; -1: it differs. */
+  #matched = 0;
   #literal = "";
   #literalAt = 0;
   #hexDue = 0;
+  #hex = 0;
   /** Values of any type that have begun. */
   values = 0;
   /** Values directly inside the current top-level member. */
@@ -81,8 +82,10 @@ export class JsonScan {
   /** Bytes of strings at any depth inside that member, except names. */
   textBytes = 0;
 
-  constructor(listener: TopLevel) {
+  /** `watched`: a name of ASCII that is looked for at any depth. */
+  constructor(listener: TopLevel, watched: string) {
     this.#listener = listener;
+    this.#watched = watched;
   }
 
   /** False once the input cannot be a JSON object. */
@@ -90,8 +93,8 @@ export class JsonScan {
     let at = 0;
     while (at < chunk.length && !this.#broken) {
       if (this.#state === TEXT) at = this.#text(chunk, at);
-      else if (this.#state >= MINUS) at = this.#number(chunk, at);
-      else if (this.#state >= LITERAL) at = this.#inside(chunk[at] as number, at);
+      else if (this.#state > TEXT) at = this.#number(chunk, at);
+      else if (this.#state >= LITERAL) at = this.#inside(chunk, at);
       else at = this.#between(chunk[at] as number, at);
     }
     return !this.#broken;
@@ -119,10 +122,13 @@ export class JsonScan {
         return this.#openName(byte, at);
       case COLON:
         if (byte !== 0x3a) return this.#break(at);
-        this.#state = VALUE;
+        this.#state = this.#matched === this.#watched.length && this.#floor === 1 ? WATCHED_VALUE : VALUE;
         return at + 1;
       case FIRST_ELEMENT:
         return byte === CLOSE_ARRAY ? this.#close(at) : this.#value(byte, at);
+      case WATCHED_VALUE:
+        if (this.#depth > 1 && (byte === OPEN_OBJECT || byte === OPEN_ARRAY)) this.#openWatched(at);
+        return this.#value(byte, at);
       case VALUE:
         return this.#value(byte, at);
       case AFTER_VALUE:
@@ -162,6 +168,7 @@ export class JsonScan {
     if (byte !== QUOTE) return this.#break(at);
     this.#inName = true;
     this.#name = "";
+    this.#matched = 0;
     this.#state = TEXT;
     return at + 1;
   }
@@ -190,8 +197,19 @@ export class JsonScan {
   /** A value ended before `at`. */
   #ended(at: number): number {
     this.#state = AFTER_VALUE;
-    if (this.#depth === 1) this.#listener.end(at);
+    if (this.#depth <= this.#floor) this.#report(at);
     return at;
+  }
+
+  #report(at: number): void {
+    this.#floor = 1;
+    if (this.#depth === 1) this.#listener.end(at);
+    else this.#listener.endInside(at);
+  }
+
+  #openWatched(at: number): void {
+    this.#floor = this.#depth;
+    this.#listener.beginInside(at);
   }
 
   #afterValue(byte: number, at: number): number {
@@ -204,21 +222,27 @@ export class JsonScan {
   }
 
   /** Handles one byte of a literal or an escape. */
-  #inside(byte: number, at: number): number {
+  #inside(chunk: Uint8Array, at: number): number {
+    const byte = chunk[at] as number;
     if (this.#state === LITERAL) {
-      if (byte !== this.#literal.charCodeAt(this.#literalAt)) return this.#break(at);
-      this.#literalAt++;
+      if (byte !== this.#literal.charCodeAt(this.#literalAt++)) return this.#break(at);
       return this.#literalAt === this.#literal.length ? this.#ended(at + 1) : at + 1;
     }
-    if (this.#inName) this.#addToName(String.fromCharCode(byte));
+    if (this.#inName && this.#depth === 1) this.#nameGoesOn(chunk, at, at + 1);
     if (this.#state === ESCAPE) {
-      if (byte !== 0x75 && !ESCAPES.has(byte)) return this.#break(at);
       this.#hexDue = 4;
+      this.#hex = 0;
       this.#state = byte === 0x75 ? HEX : TEXT;
-      return at + 1;
+      if (byte === 0x75) return at + 1;
+      // What the short escapes stand for is in no name that is watched.
+      this.#matched = -1;
+      return ESCAPES.has(byte) ? at + 1 : this.#break(at);
     }
     if (!isHex(byte)) return this.#break(at);
-    if (--this.#hexDue === 0) this.#state = TEXT;
+    this.#hex = this.#hex * 16 + hexOf(byte);
+    if (--this.#hexDue > 0) return at + 1;
+    this.#match(this.#hex);
+    this.#state = TEXT;
     return at + 1;
   }
 
@@ -229,12 +253,12 @@ export class JsonScan {
       byte = chunk[at] as number;
       if (byte === QUOTE || byte === BACKSLASH || byte < 0x20) break;
     }
-    if (this.#inName) this.#addToName(chunk.subarray(start, at));
+    if (this.#inName) this.#nameGoesOn(chunk, start, at);
     else this.textBytes += at - start;
     if (at === chunk.length) return at;
     if (byte === BACKSLASH) {
-      if (this.#inName) this.#addToName("\\");
-      else this.textBytes++;
+      if (!this.#inName) this.textBytes++;
+      else if (this.#depth === 1) this.#nameGoesOn(chunk, at, at + 1);
       this.#state = ESCAPE;
       return at + 1;
     }
@@ -249,10 +273,18 @@ export class JsonScan {
     return at + 1;
   }
 
-  #addToName(text: string | Uint8Array): void {
-    if (this.#depth !== 1 || this.#name === null) return;
-    if (this.#name.length + text.length > LONGEST_NAME) this.#name = null;
-    else this.#name += typeof text === "string" ? text : String.fromCharCode(...text);
+  /** Takes a piece of a name as it is written. Below the top it makes no strings: they cost more than all else. */
+  #nameGoesOn(chunk: Uint8Array, from: number, to: number): void {
+    if (this.#depth > 1) {
+      for (let at = from; at < to && this.#matched >= 0; at++) this.#match(chunk[at] as number);
+    } else if (this.#name !== null) {
+      const fits = this.#name.length + to - from <= LONGEST_NAME;
+      this.#name = fits ? this.#name + String.fromCharCode(...chunk.subarray(from, to)) : null;
+    }
+  }
+
+  #match(character: number): void {
+    this.#matched = character === this.#watched.charCodeAt(this.#matched) ? this.#matched + 1 : -1;
   }
 
   #number(chunk: Uint8Array, start: number): number {
@@ -264,28 +296,4 @@ export class JsonScan {
     }
     return chunk.length;
   }
-}
-
-/** The state after another digit; undefined if the digit is not allowed. */
-function afterDigit(state: number, digit: number): number | undefined {
-  if (state === INTEGER || state === FRACTION || state === POWER) return state;
-  if (state === MINUS) return digit === 0x30 ? ZERO : INTEGER;
-  if (state === POINT) return FRACTION;
-  return state === ZERO ? undefined : POWER;
-}
-
-function afterSign(state: number, byte: number): number | undefined {
-  if (byte === 0x2e) return state === ZERO || state === INTEGER ? POINT : undefined;
-  if ((byte | 0x20) === 0x65) return state >= ZERO && state !== POWER ? EXPONENT : undefined;
-  if (byte === 0x2b || byte === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : undefined;
-  return undefined;
-}
-
-/**
- * Decodes a name from the bytes between its quotes, one character per byte. Names beyond ASCII come out wrong, which
- * does no harm: no known name is like that.
- */
-function readName(raw: string | null): string | null {
-  if (raw === null || !raw.includes("\\")) return raw;
-  return JSON.parse(`"${raw}"`) as string;
 }

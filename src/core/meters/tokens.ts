@@ -103,6 +103,8 @@ export class OwnCount {
   readonly #mostOutput: number;
   #frames = 0;
   #bytes = 0;
+  /** Whether figures came before the end, and content after the last of them. */
+  #told: "no" | "up to here" | "before" = "no";
 
   /** `extraTokens`: tokens that the model reads in addition to the body's bytes; negative if they are fewer. */
   constructor(bound: Bound, sent: Sent<MeasuredBody>, extraTokens = 0) {
@@ -122,6 +124,12 @@ export class OwnCount {
     if (contentBytes === 0) return;
     this.#frames++;
     this.#bytes += contentBytes;
+    if (this.#told === "up to here") this.#told = "before";
+  }
+
+  /** The upstream has told its figures so far. What it writes after them is not in them. */
+  usageTold(): void {
+    this.#told = "up to here";
   }
 
   /** Raises the count to the whole answer, of which a part may have been counted already. */
@@ -131,12 +139,17 @@ export class OwnCount {
 
   /** `exact`: the upstream's figures, if they are plausible. */
   reading(exact: Usage | undefined): Reading {
+    const written = Math.max(this.#frames, Math.ceil(this.#bytes / 4));
+    // Some engines tell figures at the beginning, or with each frame; a stream may be left after them.
+    const isOvertaken = this.#told === "before" && written > (exact?.output_tokens ?? 0);
+    if (exact && isOvertaken) {
+      return { source: "own_count", usage: { ...exact, output_tokens: Math.min(written, this.#mostOutput) } };
+    }
     if (exact) {
       // A conversation may be recorded at its upper bound, so it is left out here.
       const isLow = (exact.input_tokens ?? 0) * LOW_INPUT_SHARE < Math.min(this.#sentTokens, this.#inputTokens);
       return { source: "exact", usage: exact, ...(isLow && { lowInput: true as const }) };
     }
-    const written = Math.max(this.#frames, Math.ceil(this.#bytes / 4));
     const usage = { input_tokens: this.#inputTokens, output_tokens: Math.min(written, this.#mostOutput) };
     return { source: "own_count", usage };
   }

@@ -16,6 +16,7 @@
 import type { Watchdog } from "../http/upstream-body.ts";
 import type { Ports } from "../ports.ts";
 import { settledWithin } from "../wait.ts";
+import { Afterword } from "./afterword.ts";
 import type { UnreadPassage } from "./client-stream.ts";
 import type { Client } from "./outlet.ts";
 import { PauseSigns } from "./pause-signs.ts";
@@ -96,6 +97,8 @@ export function passUnread(
   };
   const signs = new PauseSigns(idleMs);
   let bytes = 0;
+  const takenWithin = () => idleMs + bytes / LEAST_BYTES_PER_MS;
+  const afterword = new Afterword();
   const read = async (): Promise<UnreadEnd> => {
     const startedAtMs = ports.now();
     let piece = new Uint8Array(PIECE_BYTES);
@@ -121,6 +124,7 @@ export function passUnread(
       }
       // Nobody waits for the upstream to close the connection.
       if (passage.complete && client.gone) return "sound";
+      if (passage.complete && afterword.goesOn(value.byteLength, ports.now(), takenWithin())) return "severed";
       const behind = value.byteLength === PIECE_BYTES;
       piece = new Uint8Array(value.buffer);
       const now = ports.now();
@@ -137,7 +141,7 @@ export function passUnread(
       stop.abort();
       close();
     }
-    if (!(await settledWithin(returned, idleMs + bytes / LEAST_BYTES_PER_MS))) {
+    if (!(await settledWithin(returned, takenWithin()))) {
       client.leave();
       stop.abort();
       await returned;

@@ -14,6 +14,7 @@ import type { CallOutcome } from "../../core/account/hold.ts";
 import { pieceReader } from "../http/piece-reader.ts";
 import { Watchdog } from "../http/upstream-body.ts";
 import type { Ports, UpstreamAnswer } from "../ports.ts";
+import { Afterword } from "./afterword.ts";
 import type { Passage } from "./client-stream.ts";
 import { Opening, passUnread } from "./native-pipe.ts";
 import type { Client } from "./outlet.ts";
@@ -53,6 +54,8 @@ export function relay(
   return { body: readable, ended: ended.promise, closed };
 }
 
+/** How long a stream that was delivered whole may go on. */
+const AFTERWORD_MS = 5_000;
 /** How long the client of a call that is let go has to take what it was given last: the hold has not much longer. */
 const LAST_TAKEN_WITHIN_MS = 250;
 
@@ -104,6 +107,8 @@ async function pump(
   const delivered = () => end({ outcome: "completed", firstByteAtMs, passedBroken: false });
   const unreadPassage = unreadAllowed && Native ? passage.unread : null;
   const opening = new Opening();
+  const afterword = new Afterword();
+  let over = false;
   let sound = true;
   let passedBroken = false;
   try {
@@ -117,7 +122,11 @@ async function pump(
       firstByteAtMs ??= ports.now();
       opening.add(value);
       sound = await passage.take(value);
-      if (passage.delivered) delivered();
+      if (passage.delivered) {
+        delivered();
+        over = afterword.goesOn(value.byteLength, ports.now(), AFTERWORD_MS);
+        if (over) break;
+      }
       // Nobody waits for the upstream to close the connection.
       else if (client.gone && passage.complete) break;
       else if (sound && unreadPassage && opening.isText && !signal.aborted && !cancelled) {
@@ -138,9 +147,9 @@ async function pump(
     if (dropping !== null) clearTimeout(dropping);
     signal.removeEventListener("abort", letGoNow);
   }
-  if (!sound || client.gone) cancel();
+  if (!sound || over || client.gone) cancel();
   // A cancelled body ends as if it had come to its end: what came is not the whole.
-  const whole = sound && !cancelled && !signal.aborted && (await passage.finish());
+  const whole = over || (sound && !cancelled && !signal.aborted && (await passage.finish()));
   end({ outcome: passage.outcome(whole), firstByteAtMs, passedBroken });
   await passage.close(whole, answer.idleMs, firstByteAtMs === null ? 0 : ports.now() - firstByteAtMs);
 }

@@ -14,7 +14,7 @@ import { countParts } from "../../meters/parts.ts";
 import { believe, boundTokens, OwnCount } from "../../meters/tokens.ts";
 import { writtenBytes } from "../../meters/written.ts";
 import type { Usage } from "../../pricing/usage.ts";
-import { CHAT_ANSWER, withUsageAnew } from "../answer-names.ts";
+import { CHAT_ANSWER, mayHoldUsage, withUsageAnew } from "../answer-names.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { CHAT_DATA } from "../inspection/callers-data.ts";
@@ -186,6 +186,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const finished = new Set<unknown>();
   const finish = new ChatFinish(MAX_CHOICES);
   let added: Added | undefined;
+  let ended = false;
   /** The final usage, or the end, has been read. */
   let usageRead = false;
   const awaitsUsage = () => finished.size >= choices && !usageRead;
@@ -195,21 +196,25 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     anew = undefined;
     added = undefined;
     if (data === "[DONE]") {
+      ended = true;
       usageRead = true;
       added = finish.end();
       return "end";
     }
     const chunk = parseObject(data);
     if (!chunk || chunk.error) return "broken";
-    own.add(contentBytes(chunk.choices, "delta"));
+    // The call may have been settled at the end: what comes after it must not make the charge depend on when.
+    if (!ended) own.add(contentBytes(chunk.choices, "delta"));
     noteFinished(chunk.choices, finished);
     finish.chunk(chunk);
-    if (chunk.usage === undefined || chunk.usage === null) return "pass";
-    if (asObject(chunk.usage)) {
+    const told = chunk.usage !== undefined && chunk.usage !== null;
+    if (told || mayHoldUsage(data)) anew = withUsageAnew(data, null) ?? (told ? null : undefined);
+    if (!told) return "pass";
+    if (asObject(chunk.usage) && !ended) {
       usageRead = finished.size >= choices;
       exact = usageOf(chunk, chat, sent);
+      own.usageTold();
     }
-    anew = withUsageAnew(data, null);
     // Some engines send usage together with the last words, which must pass.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     if (!usageOnly) return "pass";

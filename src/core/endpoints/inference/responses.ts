@@ -15,7 +15,7 @@ import { believe, boundTokens, OwnCount, utf8Bytes } from "../../meters/tokens.t
 import { writtenBytes } from "../../meters/written.ts";
 import type { Usage } from "../../pricing/usage.ts";
 import type { ReadCode } from "../../routing/failure.ts";
-import { DELETED_ANSWER, ITEMS_ANSWER, RESPONSE_ANSWER, withUsageAnew } from "../answer-names.ts";
+import { DELETED_ANSWER, ITEMS_ANSWER, mayHoldUsage, RESPONSE_ANSWER, withUsageAnew } from "../answer-names.ts";
 import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { RESPONSES_DATA } from "../inspection/callers-data.ts";
@@ -137,7 +137,8 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
     if (!said || said.error || FAILED_EVENTS.has(said.type)) return "broken";
     const response = asObject(said.response);
     id = idOf(response) ?? id;
-    if (response && response.usage !== undefined && response.usage !== null) anew = withUsageAnew(data, "response");
+    const told = response && response.usage !== undefined && response.usage !== null;
+    if (told || mayHoldUsage(data)) anew = withUsageAnew(data, "response") ?? (told ? null : undefined);
     // What is written anew must not bring back what was taken out of its usage.
     added = events.next(typeof anew === "string" ? (parseObject(anew) ?? said) : said);
     own.add(items.written(said));
