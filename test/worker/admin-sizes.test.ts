@@ -69,4 +69,76 @@ describe("caps on what takes no money", () => {
     const answer = await call("POST", "/accounts/sized/keys", { name: "k", ...fields });
     expect(answer.status).toBe(status);
   });
+
+  /** JSON of exactly so many bytes, of characters of two, three and four bytes. */
+  function wideMetadata(bytes: number): Record<string, string> {
+    const size = (value: unknown) => new TextEncoder().encode(JSON.stringify(value)).length;
+    const some: Record<string, string> = {};
+    for (const [index, filler] of [..."é漢😀"].entries()) some[`k${index}`] = filler.repeat(200);
+    for (let index = 0; size(some) < bytes - 450; index++) some[`f${index}`] = "é".repeat(200);
+    const left = bytes - size({ ...some, rest: "" });
+    return { ...some, rest: "é".repeat(Math.floor(left / 2)) + "x".repeat(left % 2) };
+  }
+
+  it("at the very byte, in wide characters, made and amended, by the operator and by an owner", async () => {
+    await done("POST", "/accounts", { id: "wide", name: "wide" });
+    const owner = await done("POST", "/accounts/wide/keys", { name: "owner", role: "owner" });
+    const { id } = await done("POST", "/accounts/wide/keys", { name: "k" });
+    const models = (count: number) => ({ models: Array.from({ length: count }, (_, index) => `m${index}`) });
+    const sizes: [Record<string, unknown>, boolean][] = [
+      [{ metadata: wideMetadata(4_096) }, true],
+      [{ metadata: wideMetadata(4_097) }, false],
+      [models(200), true],
+      [models(201), false],
+    ];
+    for (const [fields, fits] of sizes) {
+      const ways = [
+        call("POST", "/accounts/wide/keys", { name: "new", ...fields }),
+        call("PATCH", `/accounts/wide/keys/${id}`, fields),
+        as(owner.key, "POST", "/account/keys", { name: "new", ...fields }),
+        as(owner.key, "PATCH", `/account/keys/${id}`, fields),
+      ];
+      const statuses = (await Promise.all(ways)).map(({ status }) => status);
+      expect(statuses).toEqual(fits ? [201, 200, 201, 200] : [400, 400, 400, 400]);
+    }
+  });
+
+  it("64 at once, where room is for ten: ten are made, and no more", async () => {
+    const { number } = await done("POST", "/accounts", { id: "crowded", name: "crowded" });
+    const object = env.ACCOUNTS.getByName(String(number));
+    await rows(
+      object,
+      `INSERT INTO keys (id, last_four, fields, created_at_ms)
+       SELECT 'crowd' || value, 'xxxx', '{"team":null,"role":"member","limits":{}}', 0 FROM ${numbers(9_990)}`,
+    );
+    await rows(
+      object,
+      `INSERT INTO teams (id, fields, created_at_ms) SELECT 'crowd' || value, '{"limits":{}}', 0 FROM ${numbers(9_990)}`,
+    );
+    for (const what of ["keys", "teams"]) {
+      const creates = Array.from({ length: 64 }, (_, index) =>
+        call("POST", `/accounts/crowded/${what}`, { name: `n${index}` }),
+      );
+      const statuses = (await Promise.all(creates)).map(({ status }) => status).sort();
+      expect([what, statuses]).toEqual([what, [...Array(10).fill(201), ...Array(54).fill(409)]]);
+    }
+  });
+
+  it("a body at the most values that are taken is answered within a second, and one above at once", async () => {
+    await done("POST", "/accounts", { id: "listed", name: "listed" });
+    for (const count of [19_990, 20_100]) {
+      const models = Array.from({ length: count }, (_, index) => `m${index}`);
+      const targets = Array.from({ length: count / 4 }, () => ({ upstream: "u", model: 1 }));
+      const startedAt = performance.now();
+      for (const [method, path, body] of [
+        ["POST", "/accounts/listed/keys", { name: "k", models }],
+        ["PUT", "/aliases/listed", { targets }],
+        ["PUT", "/aliases/listed", { targets: models }],
+        ["POST", "/accounts/listed/keys", { name: "k", metadata: Object.fromEntries(models.map((name) => [name, 1])) }],
+      ] as const) {
+        expect([path, (await call(method, path, body)).status]).toEqual([path, 400]);
+      }
+      expect(performance.now() - startedAt).toBeLessThan(4_000);
+    }
+  });
 });

@@ -90,6 +90,25 @@ describe("free calls of a key", () => {
     });
   });
 
+  it("of many keys at once fill the account's limit once, over evictions and a clock that is set back", async () => {
+    const { stub } = await newAccount({ account: { limits: limits({ free_rpm_limit: 50 }) } });
+    const keys = ["k", ...Array.from({ length: 19 }, (_, index) => `more${index}`)];
+    for (const key of keys.slice(1)) await addKey(stub, key);
+    const all = async () => {
+      const counts = await Promise.all(keys.map((key) => passed(stub, "upstream", 5, key)));
+      return counts.reduce((sum, count) => sum + count, 0);
+    };
+    expect(await all()).toBe(50);
+    for (const stepMs of [-1_000, 1_000, -3_600_000, 3_600_000]) {
+      await evictDurableObject(stub);
+      advance(stepMs);
+      expect([stepMs, await all()]).toEqual([stepMs, 0]);
+    }
+    advance(61_000);
+    expect(await all()).toBe(50);
+    await expectSound(stub);
+  });
+
   it("are not forgotten when the object is evicted: of upstream calls none, of others less than a sixtieth", async () => {
     const some = { key: { limits: limits({ free_rpm_limit: 30 }) } };
     const { stub } = await newAccount(some);

@@ -260,6 +260,56 @@ describe("how a job ends", () => {
     expect(await charges(stub)).toEqual([{ call: "c1", amount: -80 }]);
   });
 
+  it.each<[string, (id: string) => Response]>([
+    ["failed", (id) => failed(id, "content_filtered.output_video")],
+    ["at work again", running],
+    ["cancelled", (id) => completed(id, 80, { status: "cancelled" })],
+    ["completed with another figure", (id) => completed(id, 20)],
+    ["unknown", () => new Response("", { status: 404 })],
+  ])("completed, and later %s: charged once, as it was when it was completed", async (_, later) => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    const id = await submit(stub, "c1");
+    upstream.jobs.set(id, () => completed(id, 80));
+    await live(stub, 10_000);
+    upstream.jobs.set(id, () => later(id));
+    for (let poll = 0; poll < 3; poll++) {
+      advance(5_000);
+      await stub.job(K, id, INFERENCE);
+    }
+    await live(stub, 5 * MINUTE);
+    expect(await charges(stub)).toEqual([{ call: "c1", amount: -80 }]);
+    expect(await stub.audit()).toMatchObject({ ok: true, heldNanoUsd: 0, operatorLossNanoUsd: 0, overrunNanoUsd: 0 });
+  });
+
+  it("with a status that flaps: by the first of its ends, once", async () => {
+    const { stub } = await newAccount({ balance: 1_000 });
+    const ids = [await submit(stub, "c1"), await submit(stub, "c2")] as const;
+    const unclear = (id: string) => completed(id, 80, { status: "cancelled" });
+    const flaps = [running, unclear, running, () => new Response("<html>"), () => Response.json([])];
+    const polls = new Map<string, number>();
+    const ends: [string, (id: string) => Response][] = [
+      [ids[0], (id) => completed(id, 60)],
+      [ids[1], (id) => failed(id, "internal_error")],
+    ];
+    for (const [id, end] of ends) {
+      upstream.jobs.set(id, () => {
+        const turn = polls.get(id) ?? 0;
+        polls.set(id, turn + 1);
+        if (turn === 12) return end(id);
+        // After its end it says the contrary.
+        if (turn > 12) return id === ids[0] ? failed(id, "internal_error") : completed(id, 99);
+        return (flaps[turn % flaps.length] ?? running)(id);
+      });
+    }
+    await live(stub, 10 * MINUTE);
+    for (let poll = 0; poll < 3; poll++) {
+      advance(5_000);
+      for (const id of ids) await stub.job(K, id, INFERENCE);
+    }
+    expect(await charges(stub)).toEqual([{ call: "c1", amount: -60 }]);
+    expect(await stub.audit()).toMatchObject({ ok: true, heldNanoUsd: 0, operatorLossNanoUsd: 0, overrunNanoUsd: 0 });
+  });
+
   it("recorded late: a job whose hold had expired is charged all the same", async () => {
     const { stub } = await newAccount({ balance: 1_000 });
     await stub.admit(submission("c1"));

@@ -155,6 +155,26 @@ describe.concurrent("a call that outlives the longest hold", () => {
     expect(await chargeAtRest(tenant, startedAtMs, 1)).toBeGreaterThan(0);
   });
 
+  test("a stream of bytes whose client pauses for a moment, over and over: the same", async () => {
+    const tenant = await operator.tenant();
+    const prices = { audio_seconds: { cost_usd: 0.0005, price_usd: 0.001 } };
+    const model = await operator.model("paused-speech", { kind: "speech", upstream: upstreamId, prices });
+    const body = JSON.stringify({ model, input: "speech with pauses", voice: "alloy" });
+    const head = `POST /v1/audio/speech HTTP/1.1\r\nhost: t\r\nauthorization: Bearer ${tenant.key}\r\n`;
+    const entity = `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+    const startedAtMs = Date.now();
+    const client = new RawClient(operator.url, head + entity);
+    await client.until("200 OK");
+    const pausing = setInterval(() => {
+      client.pause();
+      setTimeout(() => client.resume(), 30);
+    }, 200);
+    await client.untilClosed(CUT_MS + LATE_MS);
+    clearInterval(pausing);
+    inTime(Date.now() - startedAtMs);
+    expect(await chargeAtRest(tenant, startedAtMs, 1)).toBeGreaterThan(0);
+  });
+
   test("one that is not streamed: 504, no charge, and the try is the operator's loss", async () => {
     const tenant = await operator.tenant();
     const model = await scriptedModel(tenant);
