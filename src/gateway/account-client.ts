@@ -1,12 +1,14 @@
 /**
- * The one way to ask an account object, which may be slow, restarting, overloaded or out of reach.
+ * The only way to call an account object, which may be slow, restarting, overloaded or unreachable.
  *
- * `ask`: a question that a client waits for. What is not answered in time is not answered, so money is never let through;
- * a stub that threw is broken, so the retry uses a fresh one. An object that says it is overloaded is left alone.
- * `askOrRefuse`: the same, and the refusal to give where there was no answer. `tell`: the end of a call, repeated in the
- * background for as long as the platform allows, then handed to the queue.
+ * - `ask`: a question that a client waits for. It has a time limit and fails closed. A stub that threw is broken, so
+ *   the retry uses a fresh one. An object that reports overload is not retried.
+ * - `askOnce`: the same without a retry, for requests that must not arrive twice.
+ * - `askOrRefuse`: `ask`, with the refusal to return when there is no answer.
+ * - `tell`: delivers the end of a call. It retries in the background for as long as the platform allows, then uses the
+ *   queue.
  *
- * What is asked or told may arrive twice: the object answers by call id. `askOnce` is for what does not bear that.
+ * Except with `askOnce`, a request may arrive twice: the object recognises repeats by call id.
  */
 import type { FreeCall } from "../core/account/free-calls.ts";
 import type { Permission, QueuedEnd } from "../core/account/hold.ts";
@@ -20,9 +22,9 @@ import { retry, settledWithin } from "./wait.ts";
 /** The longest that a client waits for the account object, ms. */
 export const LONGEST_ANSWER_MS = 5_000;
 
-/** The object said nothing in time; what was asked may still happen. */
+/** The object did not answer in time. It may still do what was asked. */
 class Unanswered extends Error {
-  /** As the runtime marks errors of an object that could not be reached. */
+  /** The runtime sets the same flag on errors of an unreachable object. */
   readonly retryable = true;
 
   constructor() {
@@ -30,16 +32,16 @@ class Unanswered extends Error {
   }
 }
 
-/** Set by the runtime on errors of an object that has too much to do. */
+/** The runtime sets this flag on errors of an object with too much to do. */
 export const isOverloaded = (error: unknown): boolean =>
   typeof error === "object" && error !== null && (error as { overloaded?: unknown }).overloaded === true;
 
-/** Where account objects are found; each call gives a fresh stub. */
+/** Gives a fresh stub for the account object at each call. */
 interface Accounts<Account> {
   account(number: AccountNumber): Account;
 }
 
-/** Rejects when the time is over, else with what the object or its stub threw. */
+/** Rejects when the time is over, or with the error of the object or its stub. */
 export function ask<Account, Answer>(
   accounts: Accounts<Account>,
   number: AccountNumber,
@@ -51,7 +53,7 @@ export function ask<Account, Answer>(
   return inTime(withinMs, (late) => retry(() => Promise.race([question(accounts.account(number)), late]), again));
 }
 
-/** The same without a second try. */
+/** `ask` without the retry. */
 export function askOnce<Account, Answer>(
   accounts: Accounts<Account>,
   number: AccountNumber,
@@ -71,7 +73,7 @@ async function inTime<Answer>(withinMs: number, work: (late: Promise<never>) => 
   }
 }
 
-/** `call`: names the call in the log. */
+/** `call`: the name of the request in the log. */
 export async function askOrRefuse<Account, Answer>(
   ports: Accounts<Account> & Pick<Ports, "log">,
   number: AccountNumber,
@@ -86,43 +88,43 @@ export async function askOrRefuse<Account, Answer>(
   }
 }
 
-/** Whether a key is live and, with `free`, may make that call, which costs nothing and is counted. */
+/** Checks that the key is live. With `free`, also checks that it may make that free call, and counts the call. */
 export const authorize = (
   caller: Caller,
   ports: Pick<Ports, "account" | "log">,
   free?: FreeCall,
 ): Promise<Permission> => askOrRefuse(ports, caller.number, null, (account) => account.authorize(caller.digest, free));
 
-/** What to tell of a call that is refused before it is admitted: that its key is dead comes before what is wrong with it. */
+/** The refusal for a call that fails before admission. A dead key comes before any fault in the request. */
 export async function refusalTo(caller: Caller, refusal: Refusal, ports: Ports): Promise<Refusal> {
   const permission = await authorize(caller, ports);
   return permission.ok ? refusal : permission.refusal;
 }
 
-/** Records an id before the account can see it. Rejects when it cannot be recorded: then its bytes must not pass. */
+/** Records who owns an id, before the account can see it. Rejects when it cannot: then the bytes must not pass. */
 export const recordOwnership = (caller: Caller, owned: NewOwned, ports: Pick<Ports, "account">): Promise<void> =>
   ask(ports, caller.number, (account) => account.recordOwnership(owned));
 
-/** Forgets an id that the service deleted. Where that cannot be said, the id leads to the service's own 404 from then on. */
+/** Forgets an id that the service deleted. If that fails, using the id later gets the service's own 404. */
 export const forgetOwned = (caller: Caller, ref: OwnedRef, ports: Pick<Ports, "account" | "log">): Promise<void> =>
   ask(ports, caller.number, (account) => account.forgetOwned(ref)).catch((error) =>
     ports.log({ event: "id_not_forgotten", account: caller.account, error: String(error) }),
   );
 
-/** How long the object is told an end, ms. The platform stops background work 30 s after an answer or its client is gone. */
+/** How long to retry the end of a call, ms. The platform stops background work 30 s after the response ends. */
 const TOLD_WITHIN_MS = 25_000;
-/** What is left for that after a long drain, ms. */
+/** At least this much time remains for it after a long drain, ms. */
 const LEAST_TOLD_MS = 2_000;
-/** Waits between tries, ms: the first is for a broken stub, the last is repeated. */
+/** Waits between tries, ms. The first is for a broken stub; the last one repeats. */
 const PAUSES_MS = [0, 50, 250, 1_000, 4_000] as const;
-/** An object that says it is overloaded is left alone this long, ms, and is asked this often at most. */
+/** After an overload: how long to wait, ms, and how many tries are allowed at most. */
 const OVERLOADED_PAUSE_MS = 4_000;
 const OVERLOADED_TRIES = 2;
-/** The queue's own time, and the wait before its second try, ms. */
+/** Time limit for the queue, and the wait before its second try, ms. */
 const QUEUED_WITHIN_MS = 10_000;
 const QUEUE_PAUSE_MS = 500;
 
-/** `sinceMs`: since when the platform counts. Never rejects. */
+/** `sinceMs`: when the platform's limit began to run. Never rejects. */
 export async function tell(
   account: AccountNumber,
   end: QueuedEnd["end"],
@@ -145,13 +147,13 @@ export async function tell(
   await retry(say, pauseAfter).catch(() => queue({ account, endedAtMs, end }, ports));
 }
 
-/** Rejects where it was not answered: what was said may be slow in coming, and a repeat does no harm. */
+/** Rejects without an answer. A repeat does no harm: the object ends each call only once. */
 async function tellOnce(account: AccountPort, end: QueuedEnd["end"], withinMs: number): Promise<void> {
   const told = end.kind === "settle" ? account.settle(end.said) : account.release(end.said);
   if (!(await settledWithin(told, withinMs))) throw new Unanswered();
 }
 
-/** The last resort but the hold's expiry. Never rejects. */
+/** The last resort before the hold expires. Never rejects. */
 async function queue(queued: QueuedEnd, ports: Ports): Promise<void> {
   const call = queued.end.said.callId;
   const send = async () => {

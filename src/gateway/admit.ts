@@ -1,6 +1,6 @@
 /**
- * Asks the caller's account object for a hold: key, team, account, limits at three levels and money, in one transaction
- * there. Nothing of money or limits is decided here.
+ * Asks the caller's account object for a hold. In one transaction it checks the key, the team, the account, the limits
+ * at three levels and the money. This file decides nothing about money or limits.
  */
 
 import type { Admission, AdmitRequest, AskedCall } from "../core/account/hold.ts";
@@ -8,7 +8,7 @@ import { ask, isOverloaded, tell } from "./account-client.ts";
 import type { RoutedCall } from "./call.ts";
 import type { Ports } from "./ports.ts";
 
-/** An object that cannot be asked lets no money through. */
+/** Fails closed: without an answer from the object, the call is refused. */
 export async function admit(routed: RoutedCall, ports: Ports): Promise<Admission> {
   const { caller, callId } = routed;
   const request = requestOf(routed);
@@ -25,12 +25,12 @@ export async function admit(routed: RoutedCall, ports: Ports): Promise<Admission
   }
 }
 
-/** How long background work waits for an answer that its client no longer waits for, ms. */
+/** How long background work waits for an answer after its client has gone, ms. */
 const LATE_ANSWER_MS = 20_000;
 
 /**
- * The hold may have been granted all the same: it is released, which does nothing where there is none. Not before its
- * request was answered, or it might come after.
+ * Releases a hold that may have been granted after the client gave up; a release without a hold does nothing. Waits for
+ * the admission's answer first, because a release must not overtake it.
  */
 async function giveBack({ caller, callId, startedAtMs }: RoutedCall, asked: Promise<Admission>, ports: Ports) {
   const sinceMs = ports.now();
@@ -52,7 +52,7 @@ function requestOf(routed: RoutedCall): AdmitRequest {
   };
 }
 
-/** What the object must know of a call, whether a hold is asked for or not. */
+/** What the object needs to know about a call, with or without a hold. */
 export const askedCall = ({ endpoint, caller, route, callId, startedAtMs, idempotency }: RoutedCall): AskedCall => ({
   callId,
   keyDigest: caller.digest,

@@ -1,10 +1,9 @@
 /**
- * One try at one target: the call as it goes there, and the answer as far as it must be known before the client may be
- * told.
+ * One try at one target: sends the call and reads the answer far enough to know whether the client may get it.
  *
- * A JSON answer counts only once it is whole and understood, so that a target that breaks off half-way can still be
- * passed over; a large one once its beginning is (`read-document.ts`). A stream counts from its 200 on. After that there
- * is no second target.
+ * A JSON answer counts once it is whole and valid, so that another target can replace one that breaks off half-way. A
+ * large one counts once its beginning is read (`read-document.ts`). A stream counts from its status 200 on. After that
+ * there is no second target.
  */
 
 import { toHex } from "../core/account/api-key.ts";
@@ -19,13 +18,13 @@ import { type PassingDocument, readDocument } from "./http/read-document.ts";
 import { type UpstreamWords, upstreamWords } from "./http/upstream-errors.ts";
 import type { Answered, Patience, Ports } from "./ports.ts";
 
-/** How a call goes upstream, and who reads what comes back. */
+/** How to send a call upstream and read its answer. */
 export interface Sending {
   readonly route: Pick<Route, "targets" | "retryOn" | "ownInstance" | "upstreamPath"> & Partial<Pick<Route, "row">>;
   readonly routing: RoutingSnapshot;
-  /** The output cap that was admitted, per choice; undefined where the endpoint has none. */
+  /** The admitted output cap per choice; undefined where the endpoint has none. */
   readonly outputCap: number | undefined;
-  /** True where only a whole JSON answer is of use. */
+  /** True where the flow can only use a whole JSON answer. */
   readonly wholeAnswer?: boolean;
   /** A fresh reader for the answer of one try. */
   reader(): AnswerReader;
@@ -34,10 +33,10 @@ export interface Sending {
 /** A target's answer, ready to be relayed. */
 export type Served = {
   readonly servedBy: ServedBy;
-  /** 2xx, as the upstream had it. */
+  /** 2xx, the upstream's own status. */
   readonly status: number;
   readonly contentType: string;
-  /** Headers of the upstream's answer that pass, by name. */
+  /** The upstream's headers that pass, by name. */
   readonly headers: readonly (readonly [string, string])[];
 } & (
   | { readonly kind: "document"; readonly bytes: Uint8Array<ArrayBuffer> | null; readonly reader: AnswerReader }
@@ -45,7 +44,7 @@ export type Served = {
   | { readonly kind: "stream"; readonly answer: Answered; readonly reader: EventReader | BytesReader }
 );
 
-/** `words`: the upstream's own on the request. `reader`: of what may have been used. */
+/** `words`: the upstream's own message about the request. `reader`: has read what the target may have used. */
 export type Attempt =
   | { ok: true; served: Served }
   | { ok: false; failure: Failure; words: UpstreamWords | null; servedBy: ServedBy; reader: AnswerReader };
@@ -120,7 +119,7 @@ function patienceOf(call: Call, endpoint: Endpoint, reader: AnswerReader): Patie
   return reader.kind === "json" ? "whole" : "begin";
 }
 
-/** An answer of status 200, as far as it must be known before the client may be told. */
+/** Reads an answer of status 200 far enough to know whether the client may get it. */
 async function open(
   { caller, endpoint }: ParsedCall,
   { wholeAnswer }: Sending,
@@ -138,14 +137,14 @@ async function open(
       account: caller.account,
       creates: endpoint.creates !== null,
       whole: wholeAnswer ?? endpoint.wholeAnswer,
-      // Whether an answer is made before its status or after it is the upstream's way: one limit holds for both.
+      // Some upstreams send the status before they make the answer, some after: one limit covers both.
       patient: patience === "whole",
     };
     const opened = await readDocument(answer, reader, wanted, signal, ports);
     return "failure" in opened ? opened : { ...opened, contentType: "application/json" };
   }
   const fits = reader.kind === "events" ? isEventStream(contentType) : reader.accepts(contentType);
-  // An engine of the tenant's own may have nothing to say.
+  // A tenant's own engine may answer with an empty body.
   if (!response.body && reader.kind === "bytes") return { kind: "document", bytes: null, reader, contentType };
   if (!response.body || !fits) {
     await response.body?.cancel().catch(() => undefined);
@@ -154,7 +153,7 @@ async function open(
   return { kind: "stream", answer, reader, contentType };
 }
 
-/** Besides the content type: the contract names it on audio answers. */
+/** Passes besides the content type: the contract names it on audio answers. */
 const PASSED = ["inference-id"];
 
 const passedHeaders = (headers: Headers): [string, string][] =>
@@ -165,13 +164,13 @@ const passedHeaders = (headers: Headers): [string, string][] =>
 
 const isEventStream = (contentType: string): boolean => contentType.toLowerCase().startsWith("text/event-stream");
 
-/** `retry-after` in seconds; anything else is no hint. */
+/** `retry-after` in seconds; any other form is ignored. */
 function retryAfter(headers: Headers): number | null {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : null;
 }
 
-/** Tenants' users go upstream as HMACs: the service can tell them apart and nothing more. */
+/** Replaces the ids of the tenant's users by HMACs. The service can tell users apart but not identify them. */
 export async function pseudonymise({ call, caller }: ParsedCall, ports: Ports): Promise<Record<string, string>> {
   const entries = Object.entries(call.pseudonyms).map(async ([field, value]) => {
     const hmac = await ports.secrets.hmac(`${caller.account} ${value}`);

@@ -1,8 +1,8 @@
 /**
- * Who calls: the virtual key from the headers, its tag, its digest, the caller behind it.
+ * Finds the caller: reads the virtual key from the headers, checks its tag, and looks its digest up.
  *
- * A mistyped or forged key is refused by its tag alone, before any look-up. What is found here only speeds and routes:
- * whether the key may still be used is the account object's word.
+ * The tag alone refuses a mistyped or forged key, before any look-up. What the edge finds only speeds and routes the
+ * call: the account object decides whether the key may still be used.
  */
 
 import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";
@@ -10,7 +10,7 @@ import { asId, type KeyDigest } from "../core/ids.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
 import type { Caller, Ports } from "./ports.ts";
 
-/** Asks for nothing but headers; the body is not touched before this has succeeded. */
+/** Needs only headers; the body is not touched before this succeeds. */
 export async function authenticate(headers: Headers, ports: Ports): Promise<Outcome<{ caller: Caller }>> {
   const header = keyInHeader(headers.get("authorization"));
   if (!header.ok) return header;
@@ -31,16 +31,16 @@ export async function authenticate(headers: Headers, ports: Ports): Promise<Outc
     const caller = await ports.directory.findCaller(key.number, digest);
     return caller ? { ok: true, caller } : refused({ kind: "bad_key", why: "unknown" });
   } catch (error) {
-    // Never 401 for a fault of ours: an SDK would give a good key up.
+    // Never 401 for our own fault: an SDK would discard a good key.
     ports.log({ event: "directory_failed", error: String(error) });
     return refused({ kind: "admission_unavailable" });
   }
 }
 
-/** A header's bytes come as Latin-1 or as UTF-8: a byte order mark is odd in both. */
+/** Header bytes arrive as Latin-1 or as UTF-8; a byte order mark is invalid in both. */
 const ODD = /[^!-~]|["'`<>]/;
 
-/** The key in the Authorization header, which must name the scheme; null if there is no such header. */
+/** The key in the Authorization header, which must name the scheme. Null without such a header. */
 function keyInHeader(authorization: string | null): Outcome<{ key: string | null }> {
   if (authorization === null) return { ok: true, key: null };
   const text = authorization.trim();

@@ -33,7 +33,7 @@ export function logEnded({ callId, caller, endpoint, route }: AdmittedCall, ende
   });
 }
 
-/** A call that was refused before anything was held. What it asked for is not said: it may be anything. */
+/** Logs a call that was refused before it got a hold. What it asked for stays out: it may be anything. */
 export function logRefused(refused: ReceivedCall | IdentifiedCall, refusal: Refusal, ports: Ports): void {
   const caller = "caller" in refused ? refused.caller : null;
   ports.log({

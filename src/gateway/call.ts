@@ -1,10 +1,10 @@
 /**
- * One call, from its request to its end: a record that grows.
+ * One call from request to end: a record that grows.
  *
  *     received -> identified -> parsed -> routed -> admitted
  *
- * Each step takes one of these and gives the next, or a refusal. What a step needs stands in its argument's type: nothing
- * can be forwarded that was not admitted. A call that costs nothing stops growing earlier.
+ * Each step takes one of these and gives the next, or a refusal. A step's argument type states what it needs, so a call
+ * that was not admitted cannot be forwarded. A free call stops growing earlier.
  */
 
 import type { Hold, Rates } from "../core/account/hold.ts";
@@ -23,39 +23,39 @@ export interface ReceivedCall {
   readonly callId: CallId;
   readonly startedAtMs: number;
   readonly endpoint: Endpoint;
-  /** What its path names. */
+  /** The path's parameters. */
   readonly params: Readonly<Record<string, string>>;
   readonly request: Request;
-  /** Where its body is held. */
+  /** Holds the body. */
   readonly place: BodyPlace;
 }
 
-/** Its key is known at the edge; whether that is live is the account object's word. */
+/** The edge knows the key. The account object decides whether it is live. */
 export interface IdentifiedCall extends ReceivedCall {
   readonly caller: Caller;
 }
 
-/** Its body was read and fits the endpoint. */
+/** The body was read and fits the endpoint. */
 export interface ParsedCall extends IdentifiedCall {
   readonly call: Call;
 }
 
-/** Its model has targets and a price. */
+/** The model has targets and a price. */
 export interface RoutedCall extends ParsedCall {
   readonly route: Route;
   readonly routing: RoutingSnapshot;
   readonly measured: Measured;
-  /** Set where the call is to be carried out once, however often it is sent. */
+  /** Set where repeats of the call must be carried out only once. */
   readonly idempotency: IdempotencyRef | undefined;
 }
 
-/** It holds what it may cost. */
+/** The call holds money for what it may cost. */
 export interface AdmittedCall extends RoutedCall {
   readonly hold: Hold;
   readonly rates: Rates;
-  /** Tokens recorded for the conversation that it continues. */
+  /** Tokens recorded for the conversation that the call continues. */
   readonly earlierTokens: number;
 }
 
-/** What a step came to. */
+/** The result of a step. */
 export type Step<Next> = Outcome<{ call: Next }, { rates?: Rates }>;

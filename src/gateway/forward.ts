@@ -1,9 +1,9 @@
 /**
- * Asks the route's targets until one answers. Whom, and whom next, is `core/routing/target-selection.ts`'s word; what a failure means and
- * what the caller is told at the end is `core/routing/failure.ts`'s; one try is `attempt.ts`.
+ * Asks the route's targets until one answers. `core/routing/target-selection.ts` decides which target is next,
+ * `core/routing/failure.ts` what a failure means and what the caller gets at the end. `attempt.ts` makes one try.
  *
- * Nobody is asked for a client that has left: a try under way is finished or let go as its lifetime says, and what has
- * gone to no target costs nothing.
+ * Once the client has left, no further target is asked. The call's lifetime decides whether a running try is finished
+ * or cancelled. A call that reached no target costs nothing.
  */
 
 import type { LostTries, ServedBy } from "../core/account/hold.ts";
@@ -16,8 +16,8 @@ import type { ParsedCall } from "./call.ts";
 import type { Ports } from "./ports.ts";
 
 /**
- * `abandoned`: the client left while a target was at work; what that may have used is the reader's to say. `left`: it left
- * while nothing was under way. The try that served or was abandoned is not among the lost ones.
+ * `abandoned`: the client left while a target was at work; the reader knows what it may have used. `left`: it left
+ * while nothing was under way. `lostTries` excludes the try that served or was abandoned.
  */
 export type Forwarded = { readonly lostTries: LostTries } & (
   | { kind: "served"; served: Served }
@@ -28,18 +28,18 @@ export type Forwarded = { readonly lostTries: LostTries } & (
 
 /** Who waits for the answer. */
 export interface Waiting {
-  /** Aborts when the upstream is to be let go. */
+  /** Aborts when the upstream request is to be cancelled. */
   readonly signal: AbortSignal;
-  /** The client has left; its upstream may be read on for a while. */
+  /** The client has left; the upstream may be read on for a while. */
   readonly gone: boolean;
-  /** The call was ended though its client waits: it has run for too long, or its hold has ended. */
+  /** The gateway ended the call while its client waits: it ran too long, or its hold has ended. */
   readonly cut?: boolean;
 }
 
-/** What the tries so far have come to. */
+/** The result of the tries so far. */
 interface Progress {
   lostTries: LostTries;
-  /** The shortest wait that a target named, ms. */
+  /** The shortest wait that a target asked for, ms. */
   retryAfterMs: number | null;
   last: Extract<Attempt, { ok: false }> | null;
 }
@@ -78,7 +78,7 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
     const judged = judge(failure, endpoint.retry, route.retryOn);
     const verdict = endpoint.readCode ? judgeCoded(judged, failure, tried.words?.coded ?? false) : judged;
     if (client.signal.aborted && failure.kind !== "status") {
-      // Let go by us: that the connection broke says nothing of the target.
+      // We cancelled the request, so the broken connection says nothing about the target.
       search.abandoned();
       if (client.cut) {
         const lostTries = progress.lostTries + (verdict.executed === "unknown" ? 1 : 0);
@@ -101,13 +101,13 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
   return refused(progress, step, endpoint.retry);
 }
 
-/** The call ran out of time with nothing to show: it failed. */
+/** The call ran out of time without an answer: it failed. */
 function cutOff(retry: RetryClass, lostTries: LostTries, servedBy: ServedBy | null): Forwarded {
   const refusal = lastRefusal({ kind: "answer_timeout" }, lostTries === 0 ? "no" : "unknown", retry);
   return { kind: "refused", refusal, lostTries, servedBy };
 }
 
-/** What the caller is told when nobody is left. */
+/** The refusal when no target remains. */
 function refused({ lostTries, retryAfterMs, last }: Progress, step: Step, retry: RetryClass): Forwarded {
   const dueMs = step.kind === "none" ? step.retryAfterMs : null;
   if (!last) {
@@ -120,8 +120,8 @@ function refused({ lostTries, retryAfterMs, last }: Progress, step: Step, retry:
 }
 
 /**
- * Whether the target must not get the whole body before its connection stands: where it was out of reach lately, and
- * where being refused must be told from being lost, unless it answers anyway.
+ * Whether to hold back part of the body until the connection stands: for a target that was unreachable lately, and
+ * where a refused connection must be told from a lost one, unless the target answers anyway.
  */
 const isCareful = (step: Step & { kind: "ask" }, retry: RetryClass): boolean =>
   step.suspect || (retry !== "safe" && !step.answersNow);
@@ -129,7 +129,7 @@ const isCareful = (step: Step & { kind: "ask" }, retry: RetryClass): boolean =>
 const shorter = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b);
 
-/** Ends early when the call is let go. */
+/** Ends early when the call is cancelled. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return;
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 /**
- * A call with an `Idempotency-Key`: what identifies it, and its admission, once. A repeat of a call that still runs waits
- * for it: when that fails without having been executed, the repeat is admitted in its place.
+ * Calls with an `Idempotency-Key`: what identifies one, and how it is admitted only once. A repeat of a running call
+ * waits for it. If that call fails without having been executed, the repeat is admitted instead.
  */
 
 import { toHex } from "../core/account/api-key.ts";
@@ -16,16 +16,18 @@ import type { Ports } from "./ports.ts";
 const HEADER = "idempotency-key";
 /** How long a repeat waits for the call that runs, ms (docs/design.md, section 5). */
 export const LONGEST_WAIT_MS = 30_000;
-/** Between two looks at it, ms; half as much again each time. */
+/** Pause between two checks of the running call, ms. Each pause is half as long again as the one before. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
 
 type Found = Outcome<{ idempotency: IdempotencyRef | undefined }>;
 
-/** Counts an SDK's own repeats of a request. */
+/** The SDKs count their own retries in this header. */
 const REPEATS_HEADER = "x-stainless-retry-count";
 
-/** Undefined without a key, and where a repeat makes nothing. A submission's own body stands for a key that is not sent. */
+/**
+ * Undefined without a key, and for calls that are safe to repeat. A submission without a key uses its body as the key.
+ */
 export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<Found> {
   const { endpoint, call, caller } = parsed;
   const { headers } = parsed.request;
@@ -46,12 +48,12 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   return { ok: true, idempotency: { keyHmac: await hmac(`idempotency-key ${caller.account} ${key}`), bodyHmac } };
 }
 
-/** `earlier`: the call was carried out before; its answer is to be made again. */
+/** `earlier`: the call was carried out before, and its answer is to be replayed. */
 export type AdmittedOnce =
   | Extract<Step<AdmittedCall>, { ok: true }>
   | (Extract<Step<AdmittedCall>, { ok: false }> & { readonly earlier?: EarlierCall });
 
-/** Gives up when the client leaves, and after `LONGEST_WAIT_MS`: then the refusal says that the first one runs. */
+/** Gives up when the client leaves, and after `LONGEST_WAIT_MS` with the refusal that the first call still runs. */
 export async function admitOnce(routed: RoutedCall, ports: Ports): Promise<AdmittedOnce> {
   const client = routed.request.signal;
   const sinceMs = ports.now();
@@ -64,7 +66,7 @@ export async function admitOnce(routed: RoutedCall, ports: Ports): Promise<Admit
   }
 }
 
-/** What continues a conversation goes to the target where that lives, and to no other. */
+/** A call that continues a conversation goes only to the target that has the conversation. */
 function admittedBy({ hold, rates, owned }: Admission & { ok: true }, routed: RoutedCall): AdmittedCall {
   const targets = owned[0] ? pinnedTo(owned[0]) : routed.route.targets;
   return { ...routed, route: { ...routed.route, targets }, hold, rates, earlierTokens: earlierTokens(owned) };

@@ -1,4 +1,4 @@
-/** How long a recording is that a call sends: measured, because its price depends on it and its header may lie. */
+/** Measures how long an uploaded recording is: its price depends on the length, and its header may lie. */
 import type { Call } from "../core/endpoints/call.ts";
 import { recordingLengthMs } from "../core/formats/audio/recording.ts";
 import { type Outcome, type Refused, refused } from "../core/outcome.ts";

@@ -27,28 +27,28 @@ export interface Ports {
   readonly directory: Directory;
   readonly secrets: Secrets;
   readonly upstreams: Upstreams;
-  /** Of this isolate: the large bodies that it holds. */
+  /** This isolate's places for large bodies. */
   readonly bodies: BodyRoom;
-  /** The same of bodies that are neither small nor large. */
+  /** This isolate's places for bodies that are neither small nor large. */
   readonly mediumBodies: BodyRoom;
-  /** Of this isolate: what large answers it holds whole. */
+  /** This isolate's room for large answers that are held whole. */
   readonly answers: BodyRoom;
-  /** The account object with this number; the number comes from an authenticated key only. */
+  /** The account object with this number. The number must come from an authenticated key. */
   account(number: AccountNumber): AccountPort;
   /** Unix time, ms. */
   now(): number;
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   random(): number;
   newCallId(): CallId;
-  /** Hands the end of a call to the queue, for when its object could not be told. Rejects where the queue fails too. */
+  /** Queues the end of a call that its object could not be told. Rejects where the queue fails too. */
   queueEnd(end: QueuedEnd): Promise<void>;
   /** Keeps the request's context alive until the promise has settled. */
   waitUntil(work: Promise<unknown>): void;
-  /** One structured line for the operator. Never content, never a key. */
+  /** One structured line for the operator: never content, never a key. */
   log(line: LogLine): void;
 }
 
-/** Who calls, as far as the edge knows: it speeds and routes; only the account object's word is final. */
+/** Who calls, as far as the edge knows. This speeds and routes; the account object decides. */
 export interface Caller {
   readonly account: AccountId;
   readonly number: AccountNumber;
@@ -56,43 +56,47 @@ export interface Caller {
   readonly digest: KeyDigest;
 }
 
-/** Keys and routing at the edge: caches of what the account objects and the operator's books say. */
+/** Keys and routing at the edge: caches of the account objects and the operator's books. */
 export interface Directory {
-  /** The caller behind a digest; on a miss the account object with that number is asked. Undefined: unknown key. */
+  /** The caller behind a digest. On a miss, asks the account object with that number. Undefined: unknown key. */
   findCaller(number: AccountNumber, digest: KeyDigest): Promise<Caller | undefined>;
   /** The routing snapshot, at most 10 s old in this isolate. */
   routing(): Promise<RoutingSnapshot>;
   /**
-   * For a name that the snapshot lacks: asks the books for news, at most once a second for all names, and gives what is
-   * known then. `asker`: the account that called it, or what else asks.
+   * For a name that the snapshot lacks: reloads from the books, at most once a second for all names together. `asker`:
+   * the account that used the name, or what else asks.
    */
   refresh(asker: string): Promise<RoutingSnapshot>;
 }
 
-/** What is computed with `KEY_PEPPER`. */
+/** What needs `KEY_PEPPER`. */
 export interface Secrets {
   /** HMAC-SHA-256(`KEY_PEPPER`, text). */
   hmac(text: string): Promise<Uint8Array>;
 }
 
-/** One account's object. A rejected promise means that it could not be asked; a refusal is an answer. */
+/** One account's object. A refusal is an answer; a rejected promise means that it could not be asked. */
 export interface AccountPort {
   admit(request: AdmitRequest): Promise<Admission>;
   settle(settlement: Settlement): Promise<HoldEnd>;
   release(release: Release): Promise<HoldEnd>;
-  /** Lets the hold live on for its whole time from now; false when it has ended. `progress`: null until something was read. */
+  /**
+   * Renews the hold for its whole life from now; false when it has ended. `progress`: null until something was read.
+   */
   renew(callId: CallId, progress: Progress | null): Promise<boolean>;
-  /** Is this key live? With `free`, also: may it make this call, and are the ids its own? That is counted. */
+  /**
+   * Whether the key is live. With `free`, also whether it may make this call and owns the ids; that call is counted.
+   */
   authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission>;
-  /** Records an id that the service made for this account; before it is recorded nobody may see it. */
+  /** Records that this account owns an id which the service made. The id must not be seen before. */
   recordOwnership(owned: NewOwned): Promise<void>;
-  /** The service has deleted this id: it is nobody's any more. */
+  /** The service deleted this id: forgets its owner. */
   forgetOwned(ref: OwnedRef): Promise<void>;
-  /** The tenant's prices for a model that this key may call; said twice by one call id, it counts once. */
+  /** The tenant's prices for a model that this key may call. Counts once per call id. */
   inquire(inquiry: Inquiry): Promise<Inquired>;
-  /** Records a job that an upstream accepted; its hold lives on with it. Said twice, it stands once. */
+  /** Records a job that an upstream accepted; its hold lives on with it. A repeat changes nothing. */
   begin(job: NewJob): Promise<void>;
-  /** The account's own job, as the upstream has it now or had it two seconds ago. */
+  /** The account's own job, at most two seconds old. */
   job(digest: KeyDigest, id: string, access: CallAccess): Promise<JobView>;
 }
 
@@ -100,28 +104,30 @@ export interface AccountPort {
 export interface UpstreamRequest {
   readonly callId: CallId;
   readonly method: string;
-  /** Built from stored parts and the endpoint table only, never from the tenant's path. */
+  /** Comes only from stored parts and the endpoint table, never from the tenant's path. */
   readonly path: string;
   readonly contentType: string | null;
   readonly accept: string;
-  /** In pieces, in order, so that a large one is not copied together; null: none. */
+  /** Ordered pieces, so that a large body is not copied together. Null: no body. */
   readonly body: readonly Uint8Array<ArrayBuffer>[] | null;
-  /** The end of the body is kept back until a connection had the time to be refused: what is lost before was not executed. */
+  /**
+   * Holds back the end of the body until the connection had time to be refused: an earlier loss proves non-execution.
+   */
   readonly careful: boolean;
   readonly patience: Patience;
   readonly signal: AbortSignal;
 }
 
 /**
- * Which of an upstream's time limits hold. `stream`: `firstByteMs` to the first byte. `begin`: `answerMs` to the first
- * byte, since the answer may have to be made before it. `whole`: `answerMs` to the last byte.
+ * Which time limits apply. `stream`: `firstByteMs` to the first byte. `begin`: `answerMs` to the first byte, since the
+ * upstream may make the whole answer before it. `whole`: `answerMs` to the last byte.
  */
 export type Patience = "stream" | "begin" | "whole";
 
 /**
- * What a try came to. `refused`: provably not executed, since the upstream never had the whole request. `lost`: the
- * connection broke: executed or not, nobody knows. `unreachable`: the same, and nothing listens there now. `timeout`: no
- * first byte in time. `answer_timeout`: the same of an answer that is not streamed.
+ * The result of a try. `refused`: provably not executed, since the upstream never had the whole request. `lost`: the
+ * connection broke, so it may have been executed. `unreachable`: the same, and nothing listens there now. `timeout`: no
+ * first byte in time. `answer_timeout`: the same for an answer that is not streamed.
  */
 export type UpstreamAnswer =
   | {
@@ -129,7 +135,7 @@ export type UpstreamAnswer =
       readonly response: Response;
       readonly region: string | null;
       readonly idleMs: number;
-      /** What is left of the time for the whole answer. */
+      /** Time left for the whole answer, ms. */
       readonly totalMs: number;
     }
   | { readonly kind: "refused" | "lost" | "unreachable" | "timeout" | "answer_timeout" };
@@ -138,13 +144,13 @@ export type UpstreamAnswer =
 export type Answered = Extract<UpstreamAnswer, { readonly kind: "answer" }>;
 
 export interface Upstreams {
-  /** What this isolate knows of its targets. */
+  /** What this isolate knows about the health of targets. */
   readonly health: Health;
-  /** Sends with the target's credential, allow-listed headers, time limits; follows no redirect. Never rejects. */
+  /** Sends with the target's credential, allow-listed headers and time limits; follows no redirect. Never rejects. */
   send(target: Target, request: UpstreamRequest, routing: RoutingSnapshot): Promise<UpstreamAnswer>;
-  /** Takes credentials, hosts and account ids of the upstream out of a message; at most 1 KB. */
+  /** Removes the upstream's credentials, hosts and account ids from a message and cuts it to 1 KB. */
   scrub(message: string, target: Target, routing: RoutingSnapshot): string;
 }
 
-/** The operator's log: what happened, by ids and numbers. */
+/** A line of the operator's log: an event with ids and numbers. */
 export type LogLine = { readonly event: string } & Readonly<Record<string, string | number | boolean | null>>;

@@ -1,4 +1,4 @@
-/** Tells a caller why its call goes no further, before anything was held. */
+/** Answers a call that is refused before it gets a hold. */
 
 import type { Rates } from "../core/account/hold.ts";
 import { toHttp } from "../core/http-refusal.ts";
@@ -11,12 +11,12 @@ import type { Ports } from "./ports.ts";
 
 export function refuseCall(refused: ReceivedCall, refusal: Refusal, ports: Ports, rates?: Rates): Response {
   logRefused(refused, refusal, ports);
-  // Nothing that the caller could have done otherwise.
+  // The refusals that are not the caller's fault.
   if (toHttp(refusal).status >= 500) refused.place.paid();
   return refuse(refusal, refused.callId, refused.endpoint.errors, rates);
 }
 
-/** Authority first: only the account object knows whether the key is live, and a dead one is told nothing else. */
+/** Checks the key first: only the account object knows whether it is live, and a dead key learns nothing else. */
 export async function refuseUnlessDead(refused: IdentifiedCall, refusal: Refusal, ports: Ports): Promise<Response> {
   return refuseCall(refused, await refusalTo(refused.caller, refusal, ports), ports);
 }

@@ -1,10 +1,9 @@
 /**
- * From a parsed call to a routed one: its targets, the price that holds for it, the length of its recording, what tells it
- * from its repeats.
+ * Routes a parsed call: finds its targets and price, measures its recording, and derives its idempotency reference.
  *
- * The routing snapshot answers; a name it lacks is looked up in the operator's books before a refusal is given, so that
- * what was just made works at once. None of this knows whether the key is still live, so a refusal of this step is told
- * only after the account object has said that it is.
+ * The routing snapshot answers. A name that it lacks is looked up in the operator's books before the call is refused,
+ * so that a new model works at once. The key may be dead at this point, so the caller gets a refusal only after the
+ * account object has confirmed the key.
  */
 import type { Call } from "../core/endpoints/call.ts";
 import type { Measured } from "../core/meters/meter.ts";
@@ -58,7 +57,7 @@ async function resolve({ call, caller, endpoint }: ParsedCall, ports: Ports): Pr
   }
 }
 
-/** A model's name is sent as the target has it: the longest one counts. */
+/** Measures with the longest of the targets' model names, since each target gets its own. */
 function measure(call: Call, route: Route, recordingMs: number | null): Measured {
   const modelBytes = Math.max(...route.targets.map((target) => utf8Bytes(target.model)));
   return { sentBytes: call.payload.countedBytes + modelBytes, recordingMs };

@@ -1,16 +1,16 @@
 /**
- * The pipeline: one call of the endpoint table, from its request to its answer.
+ * The pipeline: serves one call of the endpoint table, from request to response.
  *
  *     receive -> authenticate -> parse -> [route -> admit -> forward -> relay -> settle]
  *
- * Lives here: each step, in its own file, over one record of the call (`call.ts`) that grows from step to step. What comes
- * after `parse` is the row's flow, chosen once, below; the flows are in `flows/`, what passes an answer on in `stream/`,
- * what reads requests and upstream answers in `http/`.
+ * Each step has its own file and works on one record of the call (`call.ts`) that grows from step to step. After
+ * `parse`, the row's flow takes over; this file chooses it once. `flows/` holds the flows, `stream/` relays answers,
+ * `http/` reads requests and upstream answers and writes responses.
  *
- * Promises: a refusal is a value and becomes a response at once; a hold that was granted is ended once, by
- * `flows/carry-out.ts`; nothing is held, sent or told before the key was found live.
+ * Promises: a refusal is a value and becomes a response at once; `flows/carry-out.ts` ends each granted hold once;
+ * nothing is held, sent or revealed before the key was found live.
  *
- * Must not know: Cloudflare (the platform stands behind `ports.ts`), and any endpoint in particular (that is its row).
+ * Must not know: Cloudflare (the platform implements `ports.ts`), nor a particular endpoint (its row does).
  */
 
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
@@ -29,7 +29,7 @@ import type { Ports } from "./ports.ts";
 import { refuseCall, refuseUnlessDead } from "./refuse-call.ts";
 import { route } from "./resolve.ts";
 
-/** Serves one request to a row of the table. `params`: what its path names. */
+/** Serves one request to a row of the table. `params`: the path's parameters. */
 export async function serve(
   request: Request,
   endpoint: Endpoint,

@@ -1,10 +1,9 @@
 /**
- * Ends a hold: by a charge for what was read off the answer, or by its release. The object answers each call id once
- * and for all, so both may be said again when an answer was lost.
+ * Ends a hold, by a charge for the usage that was read or by a release. The object ends each call id once, so both are
+ * safe to repeat when an answer was lost.
  *
- * An end is not given up. It is repeated for as long as the platform allows background work, one at a time; an object
- * that has too much to do is left alone instead. What it could not be told goes by the queue. Should that fail too, the
- * hold expires, which charges what its last renewal carried.
+ * The end of a call is retried for as long as the platform allows background work, except at an overloaded object. Then
+ * it goes to the queue. If the queue fails too, the hold expires, which charges what its last renewal reported.
  */
 import type { CallOutcome, LostTries, ServedBy } from "../core/account/hold.ts";
 import { toHttp } from "../core/http-refusal.ts";
@@ -29,7 +28,7 @@ export interface Ending {
   readonly leftAtMs: number | null;
 }
 
-/** What the operator pays for a usage: by the row of the target that served; lacking one, of the name called. */
+/** What the usage costs the operator: the price of the target that served, else of the model that was called. */
 export function operatorsCost(admitted: AdmittedCall, servedBy: ServedBy, { usage }: Reading, nowMs: number): number {
   const row = rowOf(admitted.routing, servedBy.model, nowMs) ?? admitted.route.row;
   return costOf(usage, row.costNanoUsd);
@@ -60,18 +59,18 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
   logEnded(admitted, { status, outcome, servedBy, reason: null, latencyMs }, ports);
 }
 
-/** Why a call is not charged, as it stands in reports. */
+/** Why a call is not charged, as reports show it. */
 export interface NoCharge {
   readonly reason: string;
-  /** HTTP status the client got, or would have. */
+  /** HTTP status that the client got, or would have got. */
   readonly status: number;
 }
 export const failureOf = (refusal: Refusal): NoCharge => ({ reason: refusal.kind, status: toHttp(refusal).status });
 
-/** What is booked of a call whose client left before there was a status. */
+/** For a call whose client left before there was a status. */
 export const LEFT = { reason: "client_gone", status: 499 } as const;
 
-/** Ends the hold of a call that failed: it costs the tenant nothing. */
+/** Releases the hold of a failed call: it costs the tenant nothing. */
 export async function release(
   admitted: AdmittedCall,
   why: NoCharge,

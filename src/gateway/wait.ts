@@ -3,8 +3,8 @@
 const sleep = (ms: number): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
 
 /**
- * Repeats work until it succeeds. `pauseAfter`: how long to wait after a failure, ms, given what it was and how many tries
- * there were; null gives up, and rejects with that failure.
+ * Repeats work until it succeeds. `pauseAfter` takes the failure and the number of tries and gives the pause, ms; null
+ * gives up and rejects with that failure.
  */
 export async function retry<Result>(
   work: () => Promise<Result>,
@@ -21,11 +21,11 @@ export async function retry<Result>(
   }
 }
 
-/** Whether the work has ended by then; rejects where it did before. */
+/** Whether the work finished within `ms`. Rejects if the work rejected by then. */
 export async function settledWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<false>();
   const timer = setTimeout(() => resolve(false), ms);
-  // Nobody waits for what comes later.
+  // Ignore a rejection after the time limit.
   work.catch(() => undefined);
   try {
     return await Promise.race([work.then(() => true), late]);

@@ -1,6 +1,12 @@
 /**
- * Carries out a call that was admitted or quoted for it: admission, forwarding, the answer, and the end of the hold,
- * exactly once. What a flow does its own way stands in its `Ways`.
+ * The flows: one file for each kind of row in the endpoint table (`forwarded`, `free`, `job`, `poll`, `quote`,
+ * `prices`, `local`), and what they share. Each takes a parsed or routed call and gives the response.
+ *
+ * They promise that a hold ends exactly once, and that the end does not depend on the client staying. They must not
+ * know a particular endpoint (its row does), how bytes pass to a client (`stream/`), or Cloudflare (`ports.ts`).
+ *
+ * This file carries out a call: admission, forwarding, the answer, and the end of the hold. `Ways` holds what differs
+ * between flows.
  */
 
 import type { Refusal } from "../../core/refusal.ts";
@@ -16,7 +22,7 @@ import { settledWithin } from "../wait.ts";
 import { deliver, type Ways } from "./deliver.ts";
 import { replay } from "./replay.ts";
 
-/** Admits a call and carries it out; a repeat of one that was carried out before gets that one's answer. */
+/** Admits a call and carries it out. A repeat of a call that was carried out before gets the answer of the first. */
 export async function admitAndCarryOut(routed: RoutedCall, ways: Ways, ports: Ports): Promise<Response> {
   const admitted = await admitOnce(routed, ports);
   if (!admitted.ok && admitted.earlier) return replay(routed, admitted.earlier, ports);
@@ -24,7 +30,7 @@ export async function admitAndCarryOut(routed: RoutedCall, ways: Ways, ports: Po
   routed.place.paid();
 
   const work = carryOut(admitted.call, ways, ports);
-  // Before the upstream is called: without it a client that leaves early tears down catch and finally too.
+  // Must precede the upstream call: without it, a client that leaves early also tears down catch and finally.
   ports.waitUntil(work.ended);
   routed.place.keepUntil(work.ended);
   return work.response;
@@ -36,7 +42,7 @@ interface Work {
   readonly ended: Promise<void>;
 }
 
-/** Forwards an admitted call and relays its answer; ends in settle or release, exactly once. */
+/** Forwards an admitted call and relays its answer. Settles or releases the hold, exactly once. */
 function carryOut(admitted: AdmittedCall, ways: Ways, ports: Ports): Work {
   const { hold, rates, endpoint, caller, call, route, routing, measured, earlierTokens, startedAtMs } = admitted;
   const response = Promise.withResolvers<Response>();
@@ -50,10 +56,10 @@ function carryOut(admitted: AdmittedCall, ways: Ways, ports: Ports): Work {
       const forwarded = await forward(admitted, sending, lifetime, ports);
       await end(admitted, forwarded, ways, lifetime, response.resolve, ports);
     } catch (error) {
-      // A defect of ours: whatever it was, the hold is ended and the client is told.
+      // An error of our own code: end the hold in any case and answer the client.
       ports.log({ event: "call_crashed", call: hold.callId, error: String(error) });
       lifetime.settling();
-      // What may have made something by then is not to be repeated.
+      // Do not invite a repeat when the target may already have made something.
       const refusal: Refusal = { kind: endpoint.retry === "safe" ? "internal" : "outcome_unknown" };
       response.resolve(refuse(refusal, hold.callId, endpoint.errors, rates));
       await release(admitted, { ...failureOf(refusal), reason: "internal" }, 1, null, ports);
@@ -64,7 +70,7 @@ function carryOut(admitted: AdmittedCall, ways: Ways, ports: Ports): Work {
   return { response: response.promise, ended: work() };
 }
 
-/** Answers the client and ends the hold, each in the order that its kind of answer asks for. */
+/** Answers the client and ends the hold, in the order that the kind of answer needs. */
 async function end(
   admitted: AdmittedCall,
   forwarded: Forwarded,
@@ -89,7 +95,8 @@ async function end(
     return release(admitted, LEFT, lostTries, servedBy, ports);
   }
   const released = release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
-  // First the release: who repeats at once finds slot and money free. But an object that is slow keeps nobody waiting.
+  // Release first, so that a client which repeats at once finds its slot and money free. Don't wait long for a slow
+  // object.
   await settledWithin(released, RELEASED_WITHIN_MS);
   respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
   return released;

@@ -1,4 +1,4 @@
-/** Brings an upstream's answer to the client and ends the hold by what was read of it. */
+/** Passes an upstream's answer to the client, and ends the hold by the usage that was read from it. */
 
 import type { ServedBy } from "../../core/account/hold.ts";
 import { mayPassUnread, usageWasRead, wasSeenWhole } from "../../core/routing/target-health.ts";
@@ -14,11 +14,11 @@ import type { ClientSide } from "../stream/outlet.ts";
 import { DocumentPassage, recordFirst } from "../stream/pass-document.ts";
 import { relay } from "../stream/relay.ts";
 
-/** What a flow does its own way once its call was forwarded. */
+/** What differs between flows after the call was forwarded. */
 export interface Ways {
-  /** A whole answer is at hand: answers with it and ends the hold. */
+  /** Answers with a whole answer and ends the hold. */
   document(delivery: Delivery, served: Served & { kind: "document" }, ports: Ports): Promise<void>;
-  /** The client has left while a target was at work. */
+  /** Ends the hold when the client left while a target was at work. */
   abandoned(
     admitted: AdmittedCall,
     forwarded: Extract<Forwarded, { kind: "abandoned" }>,
@@ -30,7 +30,7 @@ export interface Ways {
 export interface Delivery {
   readonly admitted: AdmittedCall;
   readonly forwarded: Extract<Forwarded, { kind: "served" }>;
-  /** Of the client's answer. */
+  /** The status of the client's response. */
   readonly headers: Headers;
   readonly lifetime: Lifetime;
   respond(response: Response): void;
@@ -44,7 +44,7 @@ export async function deliver(delivery: Delivery, ways: Ways, ports: Ports): Pro
   return served.kind === "document" ? ways.document(delivery, served, ports) : pass(delivery, served, ports);
 }
 
-/** Passes the answer on as it comes. */
+/** Relays the answer as it comes. */
 async function pass(
   { admitted, forwarded, headers, lifetime, respond }: Delivery,
   served: Exclude<Served, { kind: "document" }>,
@@ -91,7 +91,7 @@ async function pass(
   await stream.closed;
 }
 
-/** Records the id that an answer hands out for the account that made it. */
+/** Records that the calling account owns an id which the answer hands out. */
 export async function record(admitted: AdmittedCall, id: string, servedBy: ServedBy, ports: Ports): Promise<void> {
   const { call, caller, callId, endpoint, route } = admitted;
   if (endpoint.creates === null) return;

@@ -1,4 +1,4 @@
-/** The flow of a call that is charged when it is answered: held, sent to a target, relayed, settled. */
+/** The flow of a call that is charged when it is answered: hold, send to a target, relay, settle. */
 
 import type { RoutedCall } from "../call.ts";
 import type { Ports } from "../ports.ts";
@@ -30,7 +30,7 @@ const WAYS: Ways = {
     return settled;
   },
 
-  /** What the target may have used is charged. */
+  /** Charges what the target may have used. */
   async abandoned(admitted, { servedBy, lostTries, reader }, { leftAtMs }, ports) {
     const ending = { outcome: LEFT.reason, status: LEFT.status, reading: reader.reading(), firstByteAtMs: null };
     return settle(admitted, { ...ending, servedBy, lostTries, leftAtMs }, ports);

@@ -1,6 +1,6 @@
 /**
- * A call that costs nothing: no hold, no usage. The account object still says whether the key is live and whether the
- * ids named are the account's; the call goes to the target where they live, and to no other.
+ * The flow of a call that costs nothing: no hold, no usage. The account object still checks that the key is live and
+ * that the account owns the ids in the call. The call goes only to the target that has these ids.
  */
 import { asObject } from "../../core/formats/json-fields.ts";
 import { pinnedTo } from "../../core/routing/routes.ts";
@@ -14,7 +14,7 @@ import type { Ports } from "../ports.ts";
 import { refuseCall } from "../refuse-call.ts";
 import { passFree } from "../stream/pass-document.ts";
 
-/** Nothing is read on for a client that left. */
+/** Reading stops as soon as the client leaves. */
 export const waitingFor = (signal: AbortSignal): Waiting => ({
   signal,
   get gone() {

@@ -1,6 +1,6 @@
 /**
- * The end of a submission: the job that the upstream has acknowledged is put into the account's object, and only then
- * does the tenant learn its id. Its hold is not settled here: it lives on with the job.
+ * Records a job that the upstream accepted in the account object; only then does the tenant learn its id. The hold is
+ * not settled here: it lives on with the job.
  */
 
 import { parseObject } from "../../core/formats/json-fields.ts";
@@ -16,12 +16,12 @@ import type { Ports } from "../ports.ts";
 import { retry } from "../wait.ts";
 
 const ACCEPTED = 202;
-/** Waits before the job is told to the object again, ms. */
+/** Waits before repeating the record of a job, ms. */
 const PAUSES_MS = [50, 250, 1_000];
 
 /**
- * A job that could not be recorded is lost to the tenant: its hold ends by itself, as the operator's loss, and the
- * submission is not to be repeated.
+ * A job that could not be recorded is lost to the tenant. Its hold expires as the operator's loss, and the refusal does
+ * not invite a repeat.
  */
 export async function submitted(
   admitted: AdmittedCall,

@@ -1,6 +1,6 @@
 /**
- * The flow of a submission: quoted by the upstream first, held for the quote's upper end, submitted, and acknowledged once
- * the account object has the job. Its hold is not settled here: it lives on with the job.
+ * The flow of a submission: get the upstream's quote, hold its upper end, submit, and answer once the account object
+ * has the job. The hold is not settled here: it lives on with the job.
  */
 
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
@@ -15,7 +15,7 @@ import { inquire } from "./precheck.ts";
 import { askQuote } from "./quote.ts";
 import { replay } from "./replay.ts";
 
-/** The account object is asked first, so that a revoked key or a full limit costs no upstream call. */
+/** Asks the account object first, so that a revoked key or a full limit costs no upstream call. */
 export async function serveJob(routed: RoutedCall, quotedBy: Endpoint, ports: Ports): Promise<Response> {
   const inquired = await inquire(routed, "submission", ports);
   if (!inquired.ok && inquired.earlier) return replay(routed, inquired.earlier, ports);
@@ -31,6 +31,6 @@ const WAYS: Ways = {
     respond(await submitted(admitted, served, headers, ports));
   },
 
-  /** What a job comes to is known at its end only, and nobody has its id. */
+  /** A job's cost is known only at its end, and without an answer there is no id to poll. */
   abandoned: (admitted, { lostTries, servedBy }, _, ports) => release(admitted, LEFT, lostTries + 1, servedBy, ports),
 };

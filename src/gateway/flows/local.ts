@@ -1,6 +1,6 @@
 /**
- * The flow of a call that the gateway answers by itself, from what the row makes of the routing snapshot. It costs nothing;
- * the account object is asked all the same, so that a revoked key reads nothing.
+ * The flow of a call that the gateway answers by itself from the routing snapshot. It costs nothing, but the account
+ * object is still asked: a revoked key reads nothing.
  */
 
 import { allowsModel } from "../../core/account/model-access.ts";
@@ -12,7 +12,7 @@ import { callHeaders } from "../http/responses.ts";
 import type { Ports } from "../ports.ts";
 import { refuseCall } from "../refuse-call.ts";
 
-/** The row's own answer. */
+/** How the row makes the answer. */
 type Answer = Extract<ParsedCall["endpoint"]["flow"], { kind: "local" }>["answer"];
 
 export async function serveLocal(parsed: ParsedCall, answer: Answer, ports: Ports): Promise<Response> {

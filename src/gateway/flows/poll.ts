@@ -1,4 +1,4 @@
-/** The flow of a job's state: the account object knows the job, and asks the upstream for it. */
+/** The flow that reads a job's state: the account object has the job and polls the upstream. */
 
 import { askOrRefuse } from "../account-client.ts";
 import type { ParsedCall } from "../call.ts";

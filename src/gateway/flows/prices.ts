@@ -1,4 +1,4 @@
-/** The flow of a model's price list: answered from the tenant's own prices, which the account object knows. */
+/** The flow of a model's price list: the account object answers with the tenant's own prices. */
 
 import { priceList } from "../../core/video/rates.ts";
 import type { RoutedCall } from "../call.ts";

@@ -1,6 +1,6 @@
 /**
- * What a job may come to: the upstream's quote for the call's body, which is free and names the tokens. Asked for by a
- * tenant it is said in the tenant's own prices; before a submission it is what is held.
+ * The upstream's quote for a job: it is free and names the tokens. A tenant who asks gets it in the tenant's own
+ * prices; a submission holds its upper end.
  */
 
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
@@ -30,7 +30,7 @@ export async function serveQuote(routed: RoutedCall, ports: Ports): Promise<Resp
 
 export type Quoted = Outcome<{ estimate: Estimate; region: string | null }>;
 
-/** `by`: the row of quotes. A quote that cannot be believed is a failure of the upstream. */
+/** `by`: the row that asks for quotes. An implausible quote counts as a failure of the upstream. */
 export async function askQuote(routed: RoutedCall, by: Endpoint, ports: Ports): Promise<Quoted> {
   let reader = quoteReader();
   const forwarded = await forward(

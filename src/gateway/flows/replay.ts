@@ -1,6 +1,6 @@
 /**
- * The answer to a call that was carried out before under its idempotency key: made again from the id of what it made, or
- * the words that its answer is not kept. Nothing is sent that makes anything, and nothing is charged.
+ * Answers a repeat of a call that was carried out under its idempotency key. The answer is read back by the id of what
+ * the first call made, or the caller learns that it is not kept. Nothing new is made or charged.
  */
 
 import { type EarlierCall, earlierRefusal } from "../../core/account/idempotency.ts";
@@ -17,7 +17,7 @@ import { parseAnswer } from "../http/upstream-errors.ts";
 import type { Ports } from "../ports.ts";
 import { passFree } from "../stream/pass-document.ts";
 
-/** Tells a repeat's answer from the first one's, as Stripe's API does. */
+/** Marks a replayed answer; Stripe's API uses this name too. */
 const REPLAYED = "idempotent-replayed";
 
 type ReadBody = string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
@@ -77,6 +77,6 @@ async function makeAgain(repeat: RoutedCall, created: Owned, readBack: ReadBack,
   return { ok: true, body, contentType: "text/event-stream", region };
 }
 
-/** What is no longer kept there was completed all the same. */
+/** The call did succeed, even if the service no longer keeps its result. */
 const goneOr = (refusal: Refusal): Refusal =>
   refusal.kind === "upstream_refused" ? { kind: "idempotency", why: "not_kept" } : refusal;
