@@ -1,6 +1,6 @@
 /**
- * An account's object for a client that waits: what is read is asked twice if a stub breaks, a change is asked for
- * once, and what is not answered in time is a failure.
+ * Calls an account's object for a client that waits. Reads are retried once if a stub breaks, changes are sent once,
+ * and a late answer is a failure.
  */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Actor, KeyAction } from "../../core/account/permissions.ts";
@@ -8,10 +8,10 @@ import type { AccountNumber } from "../../core/ids.ts";
 import { ask, askOnce } from "../../gateway/account-client.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";
 
-/** An audit reads the whole ledger in slices between other calls, so it gets longer, ms. */
+/** An audit gets longer, ms: it reads the whole ledger in slices between other calls. */
 const LONGEST_AUDIT_MS = 60_000;
 
-/** `failed`: what to throw instead of an error of the object, its stub or its silence. */
+/** `failed`: throws its own error in place of one from the object or its stub, or of a timeout. */
 export function accountInTime(
   ports: Pick<PlatformPorts, "account">,
   number: AccountNumber,

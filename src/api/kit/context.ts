@@ -1,6 +1,6 @@
 /**
- * What a call of the operator's API works with: the books, the accounts' objects, the edge, the secrets. Opened for each
- * request, once the operator is known.
+ * What handlers of the operator's API work with: the books, the account objects, the edge, the secrets. Opened for each
+ * request after the operator has authenticated.
  */
 
 import type { AccountService } from "../../core/account/account-service.ts";
@@ -37,7 +37,7 @@ export function openContext(
   return contextOf(env, openPorts(env, context, secrets));
 }
 
-/** The same on ports that are open already. */
+/** The same on open ports. */
 export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
   return {
     books: env.BOOKS,
@@ -49,7 +49,7 @@ export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
   };
 }
 
-/** The account of this id with its object, deleted or not; unknown: 404. */
+/** The account of this id with its object, even if it is deleted. Unknown: 404. */
 export async function theAccount(
   context: AdminContext,
   id: string,
@@ -59,7 +59,7 @@ export async function theAccount(
   return { row, object: context.account(row.number) };
 }
 
-/** The same for what changes it: 409 where it is deleted. */
+/** The same for changes: 409 if the account is deleted. */
 export async function theLiveAccount(
   context: AdminContext,
   id: string,
@@ -69,7 +69,7 @@ export async function theLiveAccount(
   return found;
 }
 
-/** What an object says of something in it; nothing: 404. */
+/** Throws 404 where the object does not know it. */
 export function known<T>(value: T | undefined, what: string, id: string): T {
   if (value === undefined) throw notFound(what, id);
   return value;

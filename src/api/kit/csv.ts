@@ -1,6 +1,6 @@
 /**
- * CSV by RFC 4180, safe to open in a spreadsheet: text that a spreadsheet would run begins with an apostrophe. Numbers
- * are written as they are, negative ones too.
+ * CSV by RFC 4180, safe to open in a spreadsheet: text that a spreadsheet would run gets an apostrophe in front.
+ * Numbers are written unchanged, negative ones too.
  */
 export type Cell = string | number | Decimal | null;
 /** A number as exact text. */

@@ -1,6 +1,6 @@
 /**
- * Fields that many bodies share: names, ids, money, times, limits, pages. Each checks, converts to the core's form, and
- * describes itself in the OpenAPI document.
+ * Fields that many bodies share: names, ids, money, times, limits, pages. Each checks its value, converts it to the
+ * core's form, and describes itself in the OpenAPI document.
  */
 import * as z from "zod";
 import { BUDGET_DURATIONS } from "../../core/account/tenant.ts";
@@ -27,7 +27,7 @@ export const usdAnswer = z.number().meta({ description: "USD" });
 export const timeAnswer = z.string().meta({ format: "date-time" });
 
 const ISO = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
-/** The last instant that ISO text with a year of four digits can name. */
+/** The last instant that ISO text with a four-digit year can express. */
 const LATEST_MS = Date.UTC(9999, 11, 31);
 
 /** ISO 8601 or Unix milliseconds in, milliseconds out. A day alone begins at midnight UTC. */
@@ -48,7 +48,7 @@ export const time = z
 const limit = (most: number, description: string) =>
   z.int().min(0).max(most).nullable().optional().meta({ description });
 
-/** Limits as they stand flat in the bodies; null and absent alike mean none where something is made. */
+/** Limits, flat as bodies have them. In a body that creates something, null and absent both mean no limit. */
 export const limitFields = {
   rpm_limit: limit(1_000_000_000, "Requests in the last 60 s; null: no limit"),
   tpm_limit: limit(1_000_000_000_000, "Tokens in the last 60 s; null: no limit"),
@@ -89,7 +89,7 @@ export const slug = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, "must be at most 63 of letters, digits, `.`, `_`, `-`, no sign first");
 
-/** `limit` and `cursor` of every list. A cursor is checked by its form alone: who makes one up reads an odd page. */
+/** `limit` and `cursor` of every list. Only a cursor's form is checked: an invented one reads an odd page. */
 const pageQuery = (cursor: RegExp) => ({
   limit: z.coerce.number<string>().int().min(1).max(1000).default(100).meta({ description: "Rows in an answer" }),
   cursor: z
@@ -113,6 +113,6 @@ export const listOf = <Row extends z.ZodType>(row: Row) =>
     next_cursor: z.string().nullable().meta({ description: "Give it as `cursor` to go on; null at the end" }),
   });
 
-/** What every DELETE answers. */
+/** The answer to every DELETE. */
 export const Deleted = z.object({ id: z.string(), deleted: z.literal(true) }).meta({ id: "Deleted" });
 export const deleted = (id: string) => ({ id, deleted: true as const });

@@ -112,7 +112,7 @@ export const serializeKey = (key: Key) => ({
   ...serializeLimits(key.limits),
 });
 
-/** What the body leaves out it has from the key that makes it, so that nothing is refused for what nobody asked. */
+/** Fields that the body omits come from the key that creates the new one, so that no default exceeds its ceiling. */
 export const newKeyFrom = (body: KeyBodyOutput, maker: Ceiling): KeyFields => ({
   ...NEW_KEY,
   name: body.name,
@@ -128,7 +128,7 @@ const inherited = ({ team, models, expiresAtMs, scopes }: Key): Partial<KeyField
   scopes: scopes.includes("inference") ? ["inference"] : scopes,
 });
 
-/** The fields that a body names; the rest are left out. */
+/** Only the fields that the body names. */
 export const keyChangesFrom = (body: KeyPatchBody): Changes<KeyFields> => {
   const limits = limitsIn(body);
   return { ...keyFieldsIn(body), ...(limits && { limits }) };

@@ -1,7 +1,7 @@
 /**
- * Virtual keys: `/admin/accounts/{account}/keys` for the operator, `/account/keys` for owners and admins, by the same
- * bodies. A secret is shown once, where it is made. The account object decides and remembers; the edge is told, and nothing
- * depends on its having heard.
+ * Virtual keys: `/admin/accounts/{account}/keys` for the operator, `/account/keys` for owners and admins, with the same
+ * bodies. A secret is shown once, when it is created. The account object decides and stores; the edge caches are
+ * updated too, but nothing depends on that.
  */
 import type { Env } from "hono";
 import * as z from "zod";

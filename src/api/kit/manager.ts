@@ -1,6 +1,6 @@
 /**
- * Who manages keys and teams: the operator in any account, or a tenant's key in its own. Routes for both are the same
- * (keys.ts, teams.ts); the account object decides what each may do, and this says over HTTP why something was not done.
+ * Who manages keys and teams: the operator in any account, or a tenant's key in its own. Both use the same routes
+ * (keys.ts, teams.ts). The account object decides what each may do; this file turns its refusals into HTTP errors.
  */
 
 import type { AccountService } from "../../core/account/account-service.ts";
@@ -21,7 +21,7 @@ import type { AdminContext } from "./context.ts";
 import { conflict, invalid, notFound, Problem, type ProblemStatus, tooMany } from "./problem.ts";
 import type { RefusalStatus } from "./route.ts";
 
-/** What managing asks of the account's object. */
+/** What managing needs of the account's object. */
 type ManagedObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team">;
 
 export interface Manager {
@@ -37,9 +37,9 @@ export interface Manager {
 export interface ManagedAt<Work> {
   /** The path of the account. */
   readonly base: "/admin/accounts/{account}" | "/account";
-  /** What each of these calls may be refused with, besides what others of its API are. */
+  /** The refusals of these calls, besides those of every call of the API. */
   readonly refusals: readonly RefusalStatus[];
-  /** Who calls, in which account. A deleted account may be read. */
+  /** Finds the caller and the account. A deleted account may be read. */
   managerOf(work: Work, params: { readonly account: string }, purpose: "read" | "change"): Promise<Manager>;
 }
 
@@ -60,7 +60,7 @@ export const manageTeam = async (
   throw problemOf(managed, account, action);
 };
 
-/** For what only reads. */
+/** Throws unless the caller may manage; for routes that only read. */
 export function requireManager({ ceiling }: Manager): void {
   if (!manages(ceiling)) throw deniedProblem({ why: "role" });
 }

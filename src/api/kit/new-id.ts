@@ -1,4 +1,4 @@
-/** New ids of keys and teams: a prefix and 16 base62 characters at random. */
+/** New ids of keys and teams: a prefix and 16 random base62 characters. */
 import { randomBase62 } from "../../core/formats/base62.ts";
 
 const LENGTH = 16;

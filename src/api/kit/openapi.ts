@@ -1,6 +1,6 @@
 /**
- * OpenAPI 3.1 from the routes of an API: the schemas that validate, as zod writes them in JSON Schema. A schema with
- * an id of its own becomes a component.
+ * Makes an OpenAPI 3.1 document from the routes of an API. Its schemas are those that validate, as zod writes them in
+ * JSON Schema. A schema with an id becomes a component.
  */
 import * as z from "zod";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
@@ -10,11 +10,11 @@ import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "./route.ts";
 export interface DocumentInfo {
   readonly title: string;
   readonly description: string;
-  /** What the bearer token is. */
+  /** Describes the bearer token. */
   readonly bearer: string;
 }
 
-/** The document as it is sent: made at the first request, the same text from then on. */
+/** The document as a response. It is made at the first request and kept. */
 export function documentOnce(routes: () => readonly Route[], info: DocumentInfo): () => Response {
   let text: string | undefined;
   return () => {
@@ -25,7 +25,7 @@ export function documentOnce(routes: () => readonly Route[], info: DocumentInfo)
 
 type JsonObject = { [name: string]: unknown };
 
-/** What each status means; of 413 the limit says it. */
+/** What each status means; for 413 the route's size limit says it. */
 const MEANINGS: { readonly [S in Exclude<RefusalStatus, 413>]: string } = {
   400: "A field or header is missing, unknown or out of range; `param` names it",
   401: "The bearer token is missing, wrong or no longer live",
@@ -40,7 +40,7 @@ const MEANINGS: { readonly [S in Exclude<RefusalStatus, 413>]: string } = {
   503: "Something that the call needs is unavailable for a moment, or not configured",
   504: "The model server did not answer in time",
 };
-/** What any call may be refused with. */
+/** The refusals of every call. */
 const ALWAYS: readonly RefusalStatus[] = [400, 401, 500, 503];
 
 const ERROR_BODIES: { readonly [S in ErrorShape]: z.ZodType } = {
@@ -101,7 +101,7 @@ function refusalsOf(route: Route): readonly RefusalStatus[] {
   return [...new Set(named)].sort();
 }
 
-/** In the unit that the limit was written in: 2^20 bytes, or 10^6. */
+/** In the unit of the limit: 2^20 bytes, or 10^6. */
 const megabytes = (bytes: number): number => bytes / (bytes % 1_048_576 === 0 ? 1_048_576 : 1_000_000);
 
 const pathParameters = (path: string): JsonObject[] =>
@@ -127,7 +127,7 @@ function queryParameters(route: Route, schemas: Components): JsonObject[] {
   }));
 }
 
-/** Gathers the schemas that have an id, and refers to them. */
+/** Collects the schemas that have an id, and refers to them. */
 class Components {
   readonly all: JsonObject = {};
 
@@ -142,7 +142,7 @@ class Components {
     } = referring(z.toJSONSchema(schema, { io, unrepresentable: "any" }));
     for (const [name, part] of Object.entries($defs as JsonObject)) this.all[name] ??= withoutId(part as JsonObject);
     if (id === undefined) return own;
-    // zod writes a schema that has an id among the parts and refers to it, or in place.
+    // zod puts a schema with an id among the definitions and refers to it, or writes it in place.
     this.all[id] ??= own;
     return { $ref: `#/components/schemas/${id}` };
   }
@@ -157,6 +157,6 @@ function withoutId({ id: _, ...schema }: JsonObject): JsonObject {
   return schema;
 }
 
-/** The same schema with its references pointing at components. */
+/** The same schema with its references pointing to the components. */
 const referring = (schema: object): JsonObject =>
   JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/'));

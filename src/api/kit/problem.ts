@@ -1,7 +1,6 @@
 /**
- * What this API answers when it does not do what was asked: one shape, `{"error":{"message","type","param","code"}}`, as
- * the data plane has it. A handler throws a `Problem`; `answerError` is the only place that turns one, or anything
- * unforeseen, into HTTP.
+ * How this API refuses: one shape, `{"error":{"message","type","param","code"}}`, the same as on the data plane. A
+ * handler throws a `Problem`; only `answerError` turns one, or any unexpected error, into HTTP.
  */
 import type { Context } from "hono";
 import * as z from "zod";
@@ -12,7 +11,7 @@ export type ProblemStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 429 | 500 
 export class Problem extends Error {
   readonly status: ProblemStatus;
   readonly code: string;
-  /** The field that is to blame, in dots: `prices.input_tokens.cost_usd`. */
+  /** The faulty field, with dots: `prices.input_tokens.cost_usd`. */
   readonly param: string | null;
 
   constructor(status: ProblemStatus, code: string, message: string, param: string | null = null) {
@@ -32,7 +31,7 @@ export const notFound = (what: string, id: string): Problem =>
 export const conflict = (code: string, message: string, param: string | null = null): Problem =>
   new Problem(409, code, message, param);
 
-/** For what an account may have no more of. */
+/** The account has the most keys or teams that it may have. */
 export const tooMany = (what: "keys" | "teams", most: number): Problem =>
   conflict(
     `too_many_${what}`,
@@ -57,11 +56,11 @@ export const ErrorBody = z
   })
   .meta({ id: "Error" });
 
-/** The contract's other shapes: of video, and of the compute API. */
+/** The contract's other error shapes: of video, and of the compute API. */
 export const VideoErrorBody = z.object({ error: z.string(), code: z.string() }).meta({ id: "VideoError" });
 export const ComputeErrorBody = z.object({ error: z.string() }).meta({ id: "ComputeError" });
 
-/** Turns whatever a handler threw into an answer. */
+/** Turns an error from a handler into a response. */
 export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {
   const { status, message, param, code } = asProblem(error);
   if (status >= 500) log({ event: "admin_call_failed", status, code, error: String(error) });
@@ -71,7 +70,7 @@ export function answerError(error: unknown, context: Context, log: (line: LogLin
 
 function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  // Set by the platform on errors of an account object that could not be reached or is swamped.
+  // The platform sets these flags on errors of an unreachable or overloaded account object.
   const unreachable = error instanceof Error && ("retryable" in error || "overloaded" in error);
   if (unreachable)
     return new Problem(503, "account_unavailable", "The account cannot be asked for a moment. Try again.");

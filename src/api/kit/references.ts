@@ -1,4 +1,4 @@
-/** What a body names must be there: 400 with the field that names it. */
+/** Checks that what a body refers to exists: else 400 with the field. */
 
 import { clipped } from "../../core/issue-words.ts";
 import { findAccount } from "../../platform/d1/accounts.ts";
@@ -6,7 +6,7 @@ import { missingUpstreams } from "../../platform/d1/upstreams.ts";
 import type { AdminContext } from "./context.ts";
 import { invalid } from "./problem.ts";
 
-/** `paramAt`: the field of the index-th of them. */
+/** `paramAt`: the name of the field with the upstream at this index. */
 export async function requireUpstreams(
   context: AdminContext,
   named: readonly { readonly upstream: string }[],

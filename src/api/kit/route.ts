@@ -1,9 +1,12 @@
 /**
- * Calls of a JSON API as values: path, query, body and answers in zod, said once, from which a call is validated, its
- * handler typed and its OpenAPI entry made (openapi.ts).
+ * What the operator's and the tenants' routes share (`kit/`). A route is a value: path, query, body and answers in zod,
+ * declared once. The request is validated, the handler typed and the OpenAPI entry (openapi.ts) made from it.
  *
- * zod makes the JSON Schema itself; no library stands between it and hono, since the one that does carries all of zod's
- * languages into the Worker (70 KB of the bundle, gzipped).
+ * Promises: a handler gets only validated input; errors have one shape (`problem.ts`). Must not know a particular
+ * route.
+ *
+ * zod makes the JSON Schema itself. The library that joins zod and hono would put all of zod's languages into the
+ * Worker: 70 KB of the bundle, gzipped.
  */
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
@@ -18,7 +21,7 @@ import { invalid, Problem } from "./problem.ts";
 type Status = 200 | 201 | 202;
 type Method = "get" | "post" | "put" | "patch" | "delete";
 
-/** What stands in braces in a path. */
+/** The names in braces in a path. */
 type Placeholder<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | Placeholder<Rest>
   : never;
@@ -27,7 +30,7 @@ interface AnswerShape {
   readonly description: string;
   readonly schema: z.ZodType;
 }
-/** What a call may be refused with. */
+/** The statuses that a call may be refused with. */
 export type RefusalStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 502 | 503 | 504;
 type Answers = { readonly [S in Status]?: AnswerShape };
 
@@ -37,30 +40,30 @@ export interface Route<
   Body extends z.ZodType = z.ZodType,
   A extends Answers = Answers,
 > {
-  /** Names the call in the document, `createKey`: unique there and never changed. */
+  /** Names the call in the document, like `createKey`: unique there and never changed. */
   readonly id: string;
   readonly method: Method;
   readonly path: Path;
   readonly summary: string;
-  /** A strict object; without it no query is taken. */
+  /** A strict object. Without it the route accepts no query. */
   readonly query?: Query;
   readonly body?: Body;
-  /** The body's media type, where it is not JSON; for documents of what others validate. */
+  /** The body's media type if it is not JSON; for documents of endpoints that validate elsewhere. */
   readonly bodyAs?: string;
-  /** The most that the body may have; 1 MB where it is not said. */
+  /** The largest body, in bytes; 1 MB if absent. */
   readonly maxBodyBytes?: number;
-  /** With it an absent body counts as `{}`. */
+  /** True: an absent body counts as `{}`. */
   readonly bodyOptional?: true;
   readonly answers: A;
-  /** Another media type that the 200 answer may have. */
+  /** Another media type of the 200 answer. */
   readonly alsoAs?: string;
-  /** What it may be refused with besides what every call of its document may. */
+  /** Refusals besides those of every call of its document. */
   readonly refusals?: readonly RefusalStatus[];
-  /** The shape of its errors; OpenAI's where it is not said. */
+  /** The shape of its errors; OpenAI's if absent. */
   readonly errors?: ErrorShape;
 }
 
-/** One validated call. `Work` is what its handler works with. */
+/** One validated call. `Work`: what its handler works with. */
 export interface Call<Work, Path extends string, Query, Body> {
   readonly work: Work;
   readonly params: Readonly<Record<Placeholder<Path>, string>>;
@@ -68,7 +71,7 @@ export interface Call<Work, Path extends string, Query, Body> {
   readonly body: Body;
 }
 
-/** An answer as the route promises it. */
+/** An answer as the route declares it. */
 export type Reply<A extends Answers> = {
   [S in keyof A & Status]: A[S] extends { readonly schema: infer Schema extends z.ZodType }
     ? { readonly status: S; readonly body: z.input<Schema> }
@@ -88,7 +91,7 @@ export const answers = <Schema extends z.ZodType>(description: string, schema: S
 export const ok = <Body>(body: Body) => ({ status: 200 as const, body });
 export const created = <Body>(body: Body) => ({ status: 201 as const, body });
 
-/** A set of calls on one application. */
+/** Adds routes to one application. */
 export class ApiRoutes<Work, Bindings extends Env> {
   readonly routes: Route[] = [];
   readonly #app: Hono<Bindings>;
@@ -125,7 +128,7 @@ export class ApiRoutes<Work, Bindings extends Env> {
   }
 }
 
-/** What names something may miss it; what changes something may contradict what stands. */
+/** A path with an id may find nothing (404); a change may conflict with the stored state (409). */
 const usualRefusals = ({ method, path }: Pick<Route, "method" | "path">): readonly RefusalStatus[] => [
   ...(path.includes("{") ? [404 as const] : []),
   ...(method === "get" ? [] : [409 as const]),
@@ -139,13 +142,13 @@ function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what:
   return outcome.data as z.output<Schema>;
 }
 
-/** A parameter given twice stays a list, which no schema takes. */
+/** A repeated parameter stays a list, which no schema accepts. */
 const flat = (queries: Record<string, string[]>): Record<string, string | string[]> =>
   Object.fromEntries(
     Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? (values[0] ?? "") : values]),
   );
 
-/** Bytes and JSON values of a body; lists of models and targets are far below. */
+/** The most bytes and JSON values of a body; lists of models and targets are far smaller. */
 export const MAX_BODY_BYTES = 1_000_000;
 const MAX_BODY_VALUES = 20_000;
 

@@ -1,5 +1,5 @@
 /**
- * Between the core's types and JSON: snake_case, USD as numbers, times as ISO 8601. The only place that knows both.
+ * Converts between the core's types and JSON: snake_case, USD as numbers, times as ISO 8601. No other file knows both.
  */
 
 import type { Limits } from "../../core/account/tenant.ts";
@@ -10,7 +10,7 @@ import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 export const toIso = (ms: number): string => new Date(ms).toISOString();
 export const toIsoOrNull = (ms: number | null): string | null => (ms === null ? null : toIso(ms));
 
-/** Limits as a validated body has them: flat, money already in nano-USD. */
+/** Limits in a validated body: flat, money already in nano-USD. */
 export interface LimitBody {
   rpm_limit?: number | null | undefined;
   tpm_limit?: number | null | undefined;
@@ -21,10 +21,10 @@ export interface LimitBody {
   budget_duration?: Limits["budgetDuration"] | undefined;
 }
 
-/** The limits after a body: what it does not name stays as in `base`. */
+/** The limits after a change: those that the body omits stay as in `base`. */
 export const limitsFrom = (body: LimitBody, base: Limits): Limits => ({ ...base, ...limitsIn(body) });
 
-/** Only the limits that a body names; undefined where it names none. */
+/** Only the limits that a body names; undefined if it names none. */
 export function limitsIn(body: LimitBody): Partial<Limits> | undefined {
   const named: Partial<Limits> = {
     ...(body.rpm_limit !== undefined && { rpm_limit: body.rpm_limit }),
@@ -48,7 +48,7 @@ export const serializeLimits = (limits: Limits) => ({
   budget_duration: limits.budgetDuration,
 });
 
-/** A plan's override as a validated body has it: a markup or prices per unit (nano-USD), never both. */
+/** A plan's override in a validated body: a markup or prices per unit (nano-USD), never both. */
 type OverrideBody = { markup_percent?: number | undefined } & { [U in Unit]?: number | undefined };
 export interface PlanBody {
   markup_percent?: number | undefined;
@@ -80,7 +80,7 @@ const serializeOverride = (override: PlanOverride): Record<string, number> =>
     ? { markup_percent: override.markupPercent }
     : (mapUnits(override.priceNanoUsd, toUsd) as Record<Unit, number>);
 
-/** A price book row's prices as a validated body has them, in nano-USD. */
+/** A price book row's prices in a validated body, in nano-USD. */
 export type PricesBody = { [U in Unit]?: { cost_usd: number; price_usd?: number | null | undefined } | undefined };
 
 export function pricesFrom(body: PricesBody): { costNanoUsd: UnitPrices; priceNanoUsd: UnitPrices } {
@@ -96,7 +96,7 @@ export const serializePrices = (costs: UnitPrices, prices: UnitPrices) =>
     return { cost_usd: toUsd(cost), price_usd: price === undefined ? null : toUsd(price) };
   });
 
-/** Each unit that is there, converted. */
+/** Converts each unit that is present. */
 export function mapUnits<T, R>(
   values: { readonly [U in Unit]?: T | undefined },
   convert: (value: T, unit: Unit) => R,

@@ -33,14 +33,14 @@ export const serializeTeam = (team: Team) => ({
   ...serializeLimits(team.limits),
 });
 
-/** Limits that the body leaves out it has from the key that makes it, so that nothing is refused for what nobody asked. */
+/** Limits that the body omits come from the key that creates the team, so that no default exceeds its ceiling. */
 export const newTeamFrom = (body: z.output<typeof TeamBody>, maker: Ceiling): TeamFields => ({
   name: body.name,
   blocked: body.blocked ?? false,
   limits: limitsFrom(body, maker?.limits ?? NO_LIMITS),
 });
 
-/** The fields that a body names; the rest are left out. */
+/** Only the fields that the body names. */
 export const teamChangesFrom = (body: z.output<typeof TeamPatch>): Changes<TeamFields> => {
   const limits = limitsIn(body);
   return {

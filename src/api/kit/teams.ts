@@ -1,6 +1,6 @@
 /**
- * Teams: groups in an account with limits and a budget of their own. `/admin/accounts/{account}/teams` for the operator,
- * `/account/teams` for owners and admins, by the same bodies.
+ * Teams: groups in an account with limits and a budget of their own. `/admin/accounts/{account}/teams` for the
+ * operator, `/account/teams` for owners and admins, with the same bodies.
  */
 import type { Env } from "hono";
 import * as z from "zod";

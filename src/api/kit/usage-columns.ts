@@ -6,10 +6,10 @@ import type { UsageGroup, UsageRow } from "../../platform/d1/usage-report.ts";
 import { type Cell, csvLine, type Decimal } from "./csv.ts";
 import { timeAnswer, usdAnswer } from "./fields.ts";
 
-/** Who reads it: tenants see neither cost nor what the operator makes of it. */
+/** Who reads the report. Tenants see neither cost nor margin. */
 export type Reader = "operator" | "tenant";
 
-/** Seconds and hours are metered in milliseconds, and shown as they are priced. */
+/** Seconds and hours are metered in milliseconds, and reported in the unit of their price. */
 const TIMES: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => /_(seconds|hours)$/.test(unit)));
 const shown = (unit: Unit, metered: number): number => (TIMES.has(unit) ? metered / UNITS[unit].perPrice : metered);
 

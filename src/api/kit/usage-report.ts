@@ -1,4 +1,4 @@
-/** A usage report as an answer: a page of JSON, or all of it in CSV. */
+/** A usage report as a response: one page of JSON, or all of it in CSV. */
 import * as z from "zod";
 import { brief } from "../../core/schema-words.ts";
 import { HOUR_MS } from "../../platform/d1/usage-events.ts";
@@ -10,7 +10,7 @@ import { csvHead, type Reader, serializeUsage, usageToCsv } from "./usage-column
 
 const CSV_PAGE = 5_000;
 
-/** `group_by` as a list of names between commas. */
+/** `group_by` as a comma-separated list of names. */
 const groupBy = (allowed: readonly UsageGroup[]) =>
   brief(z.string())
     .default("")
@@ -23,7 +23,7 @@ const groupBy = (allowed: readonly UsageGroup[]) =>
       return z.NEVER;
     });
 
-/** The query of a report; `to` is now and `from` the beginning of that month where absent. */
+/** The query of a report. `to` defaults to now, `from` to the beginning of that month. */
 export const reportQuery = (allowed: readonly UsageGroup[]) => ({
   from: time.optional().meta({ description: "Inclusive; ISO 8601 or Unix milliseconds; this month where absent" }),
   to: time.optional().meta({ description: "Exclusive; now where absent" }),
@@ -52,7 +52,7 @@ export interface ReportRequest {
   readonly limit: number;
   readonly cursor?: string | undefined;
 }
-/** Whose calls are reported. */
+/** Whose calls the report covers. */
 export interface Whose {
   readonly account: string | undefined;
   readonly team?: string | undefined;
@@ -87,7 +87,7 @@ function rangeOf(request: ReportRequest, nowMs: number): { fromMs: number; toMs:
   return { fromMs, toMs };
 }
 
-/** Of hours whose raw events are deleted only the whole is known. */
+/** For hours whose raw events are deleted, only totals of whole hours remain. */
 async function refuseDeletedParts(
   books: D1Database,
   { fromMs, toMs }: { fromMs: number; toMs: number },

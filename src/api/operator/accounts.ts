@@ -1,6 +1,6 @@
 /**
- * `/admin/accounts`: tenants. Making one takes three steps that can each be repeated (row in the books, object, opening
- * balance), so a creation that broke off is finished by sending it again with the same id.
+ * `/admin/accounts`: tenants. Creation has three repeatable steps (row in the books, object, opening balance). One that
+ * broke off is finished by sending it again with the same id.
  */
 import * as z from "zod";
 import type { AccountService } from "../../core/account/account-service.ts";
@@ -26,7 +26,7 @@ import {
 import { AccountAnswer, AccountBody, AccountPatch } from "./account-schema.ts";
 
 const OPENING_REFERENCE = "opening";
-/** Each account listed is a question to its object: a Worker's call may ask a bounded number, and not all at once. */
+/** Listing asks each account's object: a Worker may make a bounded number of calls, and few at once. */
 const MOST_LISTED = 100;
 const ASKED_AT_ONCE = 10;
 
@@ -57,7 +57,7 @@ const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
   limits: NO_LIMITS,
 };
 
-/** The fields that a body names; the rest are left out. */
+/** Only the fields that a body names. */
 function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields> {
   const limits = limitsIn(body);
   return {
@@ -169,7 +169,7 @@ async function makeAccount(context: AdminContext, body: z.output<typeof AccountB
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
   const object = context.account(row.number);
   await object.open(row.id, row.number, fields);
-  // Taken up after it broke off, the object has the fields of that time: the ones of this call hold.
+  // If an earlier creation broke off, the object has that call's fields: replace them by these.
   if (body.id !== undefined) await object.amend(fields);
   if (body.balance_usd) await bookOpening(object, body.balance_usd);
   await markOpened(context.books, row, body.name, context.now());

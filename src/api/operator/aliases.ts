@@ -103,7 +103,7 @@ function aliasFrom(called: string, body: z.output<typeof AliasBody>): AliasRow {
   };
 }
 
-/** Whoever may call the alias would call an instance that is somebody else's. */
+/** An alias opens its targets to every caller of the alias, so it must not name another account's instance. */
 async function refuseForeignInstances(context: AdminContext, row: AliasRow): Promise<void> {
   for (const [index, target] of row.targets.entries()) {
     const called = parseInstanceModel(target.model);

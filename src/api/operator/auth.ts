@@ -1,6 +1,6 @@
 /**
- * Lets in the operator alone: bearer `ADMIN_TOKEN`, compared in constant time. A Worker whose token is not set or is
- * short refuses to serve `/admin` at all: no token, no service.
+ * Admits only the operator: bearer `ADMIN_TOKEN`, compared in constant time. Without a token, or with a short one, the
+ * Worker refuses to serve `/admin` at all.
  */
 import type { MiddlewareHandler } from "hono";
 import { equalInConstantTime } from "../../core/account/api-key.ts";

@@ -1,9 +1,8 @@
 /**
  * The operator's API, `/admin`: accounts, credits, keys, teams, routing, prices, usage.
  *
- * One zod schema a body validates it, types its handler and stands in `/admin/openapi.json`. Resources are files; what
- * they share is `fields` (what may be said), `serializers` (how it is said), `route` (how it is called), `context` (what they work
- * with), `problem` (how it is refused). The books are in D1 and in the accounts' objects; this folder keeps nothing.
+ * One zod schema for each body validates it, types its handler and appears in `/admin/openapi.json`. Each resource has
+ * a file; `kit/` has what they share. The books are in D1 and in the account objects; this folder stores nothing.
  */
 import { Hono } from "hono";
 import * as z from "zod";
@@ -49,11 +48,11 @@ const RESOURCES = [
   addDocument,
 ];
 
-/** Answers whatever is under `/admin`; its paths are whole, so mount it at the root. */
+/** Serves everything under `/admin`. Its paths are absolute, so mount it at the root. */
 export function adminApp(): Hono<AdminBindings> {
   const app = new Hono<AdminBindings>();
   app.onError((error, context) => answerError(error, context, log));
-  // Nothing of a request is read before its sender is known.
+  // Authenticate the sender before reading anything of the request.
   app.use("/admin/*", operatorOnly);
   const api: AdminRoutes = new ApiRoutes(app, (context) => context.get("admin"));
   for (const add of RESOURCES) add(api);

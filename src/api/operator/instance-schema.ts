@@ -3,7 +3,7 @@ import * as z from "zod";
 import { modelName } from "../kit/fields.ts";
 
 const INSTANCE_KINDS = ["chat", "image", "embedding", "rerank", "custom"] as const;
-/** Stored as the contract writes it, without the slash before it; segments that a URL would drop are no path. */
+/** Stored without the leading slash, as the contract writes it. A URL would drop `.` and `..` segments: refuse them. */
 const PATH = /^\/?(?!.*\/\/)(?!(.*\/)?\.{1,2}(\/|$))[\w~-][\w.~/-]{0,500}$/;
 
 export const InstanceBody = z

@@ -1,6 +1,6 @@
 /**
- * `/admin/models`: the price book. Each PUT adds a row that holds from its `from` on; what held before stays as history
- * and goes on explaining old charges. Token prices are USD per million, the others USD per second, image or request.
+ * `/admin/models`: the price book. Each PUT adds a row that is valid from its `from` on. Earlier rows stay and explain
+ * old charges. Token prices are USD per million, the others USD per second, image or request.
  */
 import * as z from "zod";
 import type { ModelKind, ModelRow } from "../../core/pricing/prices.ts";
@@ -127,7 +127,7 @@ function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number
   };
 }
 
-/** Rented machines and storage have rows of their own names and units; a model's row has neither. */
+/** Rows for rented machines and storage have names and units of their own, which a model's row must not use. */
 function checkCompute(called: string, { kind, prices, upstream, free }: z.output<typeof ModelBody>): void {
   const sold = SOLD[kind];
   if (sold ? !sold.name.test(called) : /^(gpu|storage)\//.test(called)) {
@@ -167,7 +167,7 @@ const SOLD: { readonly [K in ModelKind]?: Sold } = {
 const SOLD_UNITS = Object.values(SOLD).flatMap(({ units }) => units);
 const MODEL_UNITS: readonly Unit[] = UNIT_NAMES.filter((unit) => !SOLD_UNITS.includes(unit));
 
-/** Nothing is given away by a slip: what is not marked free has a price above zero. */
+/** Guards against giving a model away by mistake: unless it is marked free, it needs a price above zero. */
 function checkPrices({ prices, free }: z.output<typeof ModelBody>): void {
   const priced = UNIT_NAMES.filter((unit) => prices[unit] !== undefined);
   if (priced.length === 0) throw invalid("prices", "`prices` must name at least one unit.");

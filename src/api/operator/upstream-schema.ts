@@ -2,7 +2,7 @@
 import * as z from "zod";
 import { slug } from "../kit/fields.ts";
 
-/** The longest a single call may last, ms: a hold is renewed for no longer. */
+/** The longest time for one call, ms: holds are not renewed for longer. */
 const LONGEST_MS = 3_600_000;
 const milliseconds = z.int().min(1).max(LONGEST_MS).optional();
 
@@ -72,7 +72,7 @@ export const UpstreamAnswer = z
   })
   .meta({ id: "Upstream" });
 
-/** The URL as it is stored: no trailing slash, no trailing `/v1`. Undefined for what cannot be one. */
+/** The URL as it is stored: without trailing slash and trailing `/v1`. Undefined for an invalid one. */
 function serviceRoot(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const url = new URL(text);

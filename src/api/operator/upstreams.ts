@@ -1,7 +1,6 @@
 /**
- * `/admin/upstreams`: where calls can go. The credential goes in and never comes out: it is sealed before it is stored,
- * and a PUT without one keeps the one that is there, unless it names another origin: a key goes to the host that it was
- * given for only.
+ * `/admin/upstreams`: where calls can go. A credential is sealed before it is stored and never shown. A PUT without a
+ * credential keeps the stored one unless it changes the origin: a key goes only to the host that it was given for.
  */
 import * as z from "zod";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
@@ -59,7 +58,7 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-/** The credential that stays where none is given: for the host it was given for, and for no other. */
+/** The stored credential, kept if the request gives none and the host is unchanged. */
 function keptCredential(stored: UpstreamRow | undefined, baseUrl: string): string {
   if (!stored) throw invalid("api_key", "`api_key` is required: this upstream has none yet.");
   if (new URL(stored.baseUrl).origin !== new URL(baseUrl).origin) {

@@ -1,4 +1,4 @@
-/** `/admin/usage`: what was called, what it cost and what it brought, by any grouping over any range. */
+/** `/admin/usage`: calls, their cost and their price, by any grouping over any range. */
 import * as z from "zod";
 import type { AdminRoutes } from "../kit/context.ts";
 import { listOf } from "../kit/fields.ts";

@@ -1,4 +1,4 @@
-/** `/account` and `/account/usage`: what a key's holder may know of its own state. */
+/** `/account` and `/account/usage`: the limits, remaining amounts and usage that a key's holder may see. */
 import * as z from "zod";
 import type { LevelStanding, Standing } from "../../core/account/key-status.ts";
 import { allowsModel } from "../../core/account/model-access.ts";

@@ -1,4 +1,6 @@
-/** `/billing`: balance and transactions in the shape of the compute contract; neither compute access nor scope needed. */
+/**
+ * `/billing`: balance and transactions in the shape of the compute contract. Needs neither compute access nor a scope.
+ */
 import * as z from "zod";
 import { ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
@@ -72,7 +74,7 @@ export function addSelfBilling(api: SelfServiceRoutes): void {
   });
 }
 
-/** The operator's notes are not for tenants. */
+/** Leaves out the operator's notes. */
 const serializeTransaction = (entry: LedgerEntry) => ({
   id: entry.id,
   kind: entry.kind,

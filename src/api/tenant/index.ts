@@ -2,9 +2,9 @@
  * Self-service with a virtual key: `/account` (limits, what is left, usage, keys and teams) and `/billing` in the shape
  * of the compute contract.
  *
- * Each call asks the account object where the key stands, so a revoked key reads nothing; what changes something is
- * judged again by the object in the transaction that does it. Tenants see their own prices and limits; never cost,
- * upstreams, the plan, or that another tenant exists. Someone else's ids answer as unknown ones.
+ * Each call asks the account object for the key's status, so a revoked key reads nothing. The object checks a change
+ * again in the transaction that makes it. Tenants see their own prices and limits, but never cost, upstreams, the plan,
+ * or other tenants. Another account's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
 import { toHttp } from "../../core/http-refusal.ts";
@@ -24,7 +24,7 @@ import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
 import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
 
-/** The first has `/account` itself, too: named beside it, the object would be asked twice. */
+/** `/account/*` also matches `/account`. Adding that path would ask the object twice. */
 const PATHS = ["/account/*", "/billing/*"];
 
 /** Owners and admins manage the keys and teams of their account, with their own key as the ceiling. */
@@ -41,7 +41,7 @@ const IN_OWN_ACCOUNT: ManagedAt<Tenant> = {
   }),
 };
 
-/** Answers `/account...` and `/billing...`; its paths are whole, so mount it at the root. */
+/** Serves `/account...` and `/billing...`. Its paths are absolute, so mount it at the root. */
 export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: readonly Route[] } {
   const app = new Hono<SelfServiceBindings>();
   app.onError((error, context) => inShape(context, answerError(error, context, log)));
@@ -65,7 +65,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
   return { app, routes: api.routes };
 }
 
-/** Finds out who calls and where the key stands, or gives the refusal. */
+/** Finds the caller and the key's status, or gives the refusal. */
 async function identify(context: Context<SelfServiceBindings>): Promise<Response | undefined> {
   const { ports } = context.env;
   const callId = ports.newCallId();
@@ -85,7 +85,7 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
   return undefined;
 }
 
-/** An account object that cannot be asked is no fault of the request. */
+/** An unreachable account object is not the request's fault. */
 function unanswered(error: unknown): never {
   log({ event: "admission_failed", error: String(error) });
   const { status, code, message } = toHttp({ kind: "admission_unavailable" });

@@ -8,7 +8,7 @@ import { answers, type Route } from "../kit/route.ts";
 
 const METHODS = { GET: "get", POST: "post", DELETE: "delete" } as const;
 
-/** A row of the table as a call of a document; an answer without a schema is the service's own. */
+/** A row of the table as a route for the document. An answer without a schema is the service's own. */
 function routeOf({ id, method, path, summary, body, retry, errors, flow, answerSchema }: Endpoint): Route {
   const media = { json: "application/json", form: "multipart/form-data", any: "*/*", none: null }[body.kind];
   return {
@@ -34,7 +34,10 @@ function routeOf({ id, method, path, summary, body, retry, errors, flow, answerS
 /** `chat.completions` as `chatCompletions`. */
 const camelCase = (id: string): string => id.replaceAll(/[._]([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** `selfService`: its calls, so that one document has all that a key can do. Not authenticated: it says nothing of anybody. */
+/**
+ * `selfService`: its routes, so that one document has all that a key can do. Public: the document holds nothing
+ * private.
+ */
 export function tenantDocumentApp(selfService: readonly Route[]): Hono {
   const document = documentOnce(() => [...ENDPOINTS.map(routeOf), ...selfService], {
     title: "Tollgate",

@@ -1,4 +1,4 @@
-/** What every route of self-service is given: the key's holder, where the key stands, and its account's object. */
+/** What every self-service route gets: the key's holder, the key's status, and the account's object. */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Standing } from "../../core/account/key-status.ts";
 import type { Caller } from "../../gateway/ports.ts";
@@ -6,10 +6,10 @@ import type { PlatformPorts } from "../../platform/ports.ts";
 import type { AdminContext } from "../kit/context.ts";
 import type { ApiRoutes } from "../kit/route.ts";
 
-/** What self-service asks of the account's object, once the key is known to be live. */
+/** What self-service needs of the account's object, once the key is known to be live. */
 type TenantObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team" | "entries">;
 
-/** One call's holder and what it works with. */
+/** The holder of the calling key, and what its handler works with. */
 export interface Tenant {
   readonly context: AdminContext;
   readonly caller: Caller;

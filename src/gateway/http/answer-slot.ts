@@ -1,11 +1,11 @@
 /**
- * One call's place among the large answers that its isolate holds whole. Nobody waits for one: an answer without a place
- * passes as it comes.
+ * One call's place among the large answers that its isolate holds whole. No call waits for a place: an answer without
+ * one is relayed as it comes.
  */
 import type { BodyRoom, Place } from "../../core/uploads/upload-limiter.ts";
 import type { Ports } from "../ports.ts";
 
-/** How often a place is asked for again, so that it is not taken for one whose call was torn down. */
+/** How often the place is renewed, so that it is not taken for the place of a call that was torn down. */
 const STAY_EVERY_MS = 2_000;
 
 export class AnswerPlace {
@@ -19,7 +19,7 @@ export class AnswerPlace {
     this.#staying = setInterval(() => this.#room.stay(place, ports.now()), STAY_EVERY_MS);
   }
 
-  /** For an answer of up to `bytes` to this account; null where there is no room now. */
+  /** A place for an answer of up to `bytes` to this account; null if there is no room now. */
   static take(account: string, bytes: number, ports: Pick<Ports, "answers" | "now">): AnswerPlace | null {
     const nowMs = ports.now();
     const place = ports.answers.queue(account, bytes, nowMs);

@@ -1,6 +1,6 @@
 /**
- * Reading a client's body within bounds: its size, its pace, and the room that the isolate has for large ones. Nothing that
- * a header claims is taken for more than a hint.
+ * Reads a client's body within bounds: its size, its pace, and the isolate's room for large bodies. A header's claim
+ * about the body is only a hint.
  */
 
 import { type Outcome, refused } from "../../core/outcome.ts";
@@ -9,19 +9,19 @@ import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
 import { LONGEST_UPLOAD_MS, MIN_BYTES_PER_S, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
 import { Expansion, encodingOf } from "./expand.ts";
 
-/** Where a call's body is held. */
+/** Grants room for a call's body and follows how it arrives. */
 export interface BodyHolder {
-  /** Whether so many bytes may be read: null, or why not. Asked before anything is read, and before a body grows large. */
+  /** Null if so many bytes may be read, else the refusal. Asked before reading, and again before a body grows large. */
   roomFor(bytes: number): Promise<Refusal | null>;
-  /** More of the body came. */
+  /** More bytes of the body arrived. */
   arrived(bytes: number): void;
-  /** So many bytes were expanded for nothing: the body is refused. */
+  /** The body is refused after so many bytes were expanded for nothing. */
   wasted(bytes: number): void;
-  /** Whether others wait for the room that this slow body takes. */
+  /** True when this slow body should give its room to others that wait. */
   givesWay(): boolean;
 }
 
-/** For bodies that are never large. */
+/** For endpoints whose bodies are never large. */
 export const SMALL_BODIES: BodyHolder = {
   roomFor: async () => null,
   arrived: () => undefined,
@@ -37,17 +37,17 @@ const TOO_SLOW = malformed(
   `The request body came too slowly: send at least ${MIN_BYTES_PER_S} bytes a second over ${PACE_WINDOW_MS / 1_000} s, ` +
     `and all of it within ${LONGEST_UPLOAD_MS / 60_000} minutes.`,
 );
-/** How soon another body may have the place of one that gave way, ms. */
+/** When another body may get the place of a body that gave way, ms. */
 const AGAIN_MS = 5_000;
 
-/** What a body has at first: one that only claims to be long takes no memory for it. */
+/** First memory for a body, so that a false claim to be long takes none. */
 const FIRST_BYTES = SMALL_BYTES;
-/** How often a body's pace is looked at. */
+/** How often the pace is checked, ms. */
 const TICK_MS = 1_000;
 
 /**
- * The whole body, never more than `maxBytes` of it, whatever its length claims to be. It stands in memory once: a large
- * body that names its length has room for just that, one that does not has room for all it may come to.
+ * Reads the whole body, at most `maxBytes` whatever its content-length claims. Memory holds it once: a large body with
+ * a content-length takes just that, one without takes room for the maximum.
  */
 export async function readBody(
   request: Request,
@@ -70,14 +70,14 @@ export async function readBody(
       ? await fill(request.body, claimed, arrival)
       : await gather(request.body, claimed, maxBytes, arrival);
   } catch {
-    // Cancelled by the clock, or broken off by its sender.
+    // The clock cancelled it, or its sender broke off.
     return refused(arrival.refusal ?? BROKEN);
   } finally {
     arrival.over();
   }
 }
 
-/** The same of gzip. How long it will be is not known, so it is bounded while it is expanded. */
+/** The same for gzip. The expanded length is unknown, so it is bounded while expanding. */
 async function readExpanded(body: ReadableStream<Uint8Array>, maxBytes: number, arrival: Arrival): Promise<Upload> {
   const expansion = new Expansion(body, (bytes) => arrival.came(bytes));
   arrival.isExpanded = true;
@@ -93,11 +93,11 @@ async function readExpanded(body: ReadableStream<Uint8Array>, maxBytes: number, 
   return read;
 }
 
-/** Watches one body come. One timer for the whole of it: one for each read would cost more than the read. */
+/** Watches one body arrive. It uses one timer for the whole body: one for each read would cost more than the read. */
 class Arrival {
   readonly holder: BodyHolder;
   refusal: Refusal | null = null;
-  /** Its pace is that of the gzip that comes, not of what is read of it. */
+  /** The pace counts gzip bytes as they arrive, not the expanded bytes. */
   isExpanded = false;
   readonly #pace: UploadPace;
   readonly #timer: ReturnType<typeof setInterval>;
@@ -116,7 +116,7 @@ class Arrival {
     }, TICK_MS);
   }
 
-  /** The reader that is cancelled when time is up. */
+  /** The reader to cancel when time is up. */
   watch<R extends ReadableStreamDefaultReader<Uint8Array> | ReadableStreamBYOBReader>(reader: R): R {
     this.#cancel = () => void reader.cancel().catch(() => undefined);
     return reader;
@@ -127,7 +127,7 @@ class Arrival {
     this.holder.arrived(bytes);
   }
 
-  /** Nothing more is read of a body that is refused. */
+  /** Stops reading a body that is refused. */
   refuse(refusal: Refusal): Upload {
     this.#cancel();
     return refused(refusal);
@@ -138,7 +138,7 @@ class Arrival {
   }
 }
 
-/** A small body, or one of unknown length: room grows with what came. */
+/** Reads a small body, or one of unknown length: memory grows as it arrives. */
 async function gather(
   body: ReadableStream<Uint8Array>,
   claimed: number | null,
@@ -150,7 +150,7 @@ async function gather(
   let filled = 0;
   for (;;) {
     const { done, value } = await reader.read();
-    // A cancelled reader ends as if the body had: what came is not the whole.
+    // A cancelled reader ends as if the body had ended, so this is not the whole body.
     if (arrival.refusal) return refused(arrival.refusal);
     if (done) return { ok: true, bytes: whole.subarray(0, filled) };
     const needed = filled + value.byteLength;
@@ -158,7 +158,7 @@ async function gather(
     if (claimed !== null && needed > claimed) return arrival.refuse(BROKEN);
     if (needed > whole.length) {
       const large = needed > LARGE_BYTES;
-      // One that names its length has asked.
+      // A body with a content-length has asked already.
       const outgrows = large || (claimed === null && whole.length === FIRST_BYTES);
       const none = outgrows ? await arrival.holder.roomFor(large ? maxBytes : LARGE_BYTES) : null;
       if (none) return arrival.refuse(none);
@@ -174,18 +174,18 @@ async function gather(
 }
 
 /**
- * A large body of known length, filled in place by the runtime: taken in chunks it would take twice the time, and as much
- * memory again for chunks that nobody needs any more.
+ * Reads a large body of known length into one buffer, filled in place by the runtime. Reading it in chunks takes twice
+ * the time, and as much memory again for used chunks.
  */
 async function fill(body: ReadableStream<Uint8Array>, length: number, arrival: Arrival): Promise<Upload> {
   const reader = arrival.watch(body.getReader({ mode: "byob" }));
-  // A byte more, so that the end of the body is read as well.
+  // One more byte, so that the read also meets the end of the body.
   let whole = new Uint8Array(length + 1);
   let filled = 0;
   for (;;) {
     const { done, value } = await reader.read(whole.subarray(filled));
     if (arrival.refusal) return refused(arrival.refusal);
-    // What was given is detached; its memory comes back under a new name.
+    // The runtime detaches the buffer that we pass and returns its memory as a new one.
     if (value) whole = new Uint8Array(value.buffer as ArrayBuffer);
     if (done) return filled === length ? { ok: true, bytes: whole.subarray(0, filled) } : refused(BROKEN);
     filled += value.byteLength;
@@ -195,8 +195,8 @@ async function fill(body: ReadableStream<Uint8Array>, length: number, arrival: A
 }
 
 /**
- * Gives the memory of a large body back at once: a runtime that counts only its own heap is in no hurry to do so. The
- * bytes are gone for everybody.
+ * Returns the memory of a large body at once: a runtime that counts only its own heap would return it late. Afterwards
+ * the bytes are unusable everywhere.
  */
 export function free(bytes: Uint8Array): void {
   if (bytes.length > LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);

@@ -1,7 +1,7 @@
 /**
- * A body that comes as gzip, expanded while it is read. A kilobyte of gzip may be a megabyte of text, and the runtime expands
- * all that it is given at once, whether anybody reads it or not. So it is given little at a time: the next piece once what came
- * of the last one was read.
+ * Expands a gzip body while it is read. A kilobyte of gzip may become a megabyte of text, and the runtime expands all
+ * its input at once, even if the output is not read. So the input goes in small pieces: the next one follows once the
+ * output of the last was read.
  */
 import type { Outcome } from "../../core/outcome.ts";
 import { refused } from "../../core/outcome.ts";
@@ -15,12 +15,12 @@ const NOT_GZIP: Refusal = {
   param: null,
 };
 
-/** Bytes given at a time. One comes to at most 1,032, so this bounds what nobody has read yet. */
+/** Input bytes at a time. Each expands to at most 1,032, which bounds the output that waits to be read. */
 const PIECES = { small: 512, medium: 1_024, large: 8_192 } as const;
 const pieceFor = (expanded: number): number =>
   expanded <= SMALL_BYTES ? PIECES.small : expanded <= LARGE_BYTES ? PIECES.medium : PIECES.large;
 
-/** How the body is encoded; a refusal for what is not expanded. */
+/** How the body is encoded, or the refusal of an unsupported encoding. */
 export function encodingOf(headers: Headers): Outcome<{ gzip: boolean }> {
   const encoding = (headers.get("content-encoding") ?? "").trim().toLowerCase();
   if (GZIP.has(encoding)) return { ok: true, gzip: true };
@@ -29,20 +29,20 @@ export function encodingOf(headers: Headers): Outcome<{ gzip: boolean }> {
 }
 
 export class Expansion {
-  /** What it expands to. */
+  /** The expanded body. */
   readonly body: ReadableStream<Uint8Array>;
-  /** Set once it turned out not to be gzip. */
+  /** Set once the input turned out not to be gzip. */
   fault: Refusal | null = null;
-  /** Bytes that it came to so far. */
+  /** Expanded bytes so far. */
   expanded = 0;
   readonly #source: ReadableStreamDefaultReader<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #came: (bytes: number) => void;
-  /** A read waits for more. */
+  /** A read is waiting for more. */
   #waiting = false;
   #over = false;
 
-  /** `came`: so many bytes of gzip came. */
+  /** `came`: called with the number of gzip bytes that arrived. */
   constructor(source: ReadableStream<Uint8Array>, came: (bytes: number) => void) {
     const { readable, writable } = new DecompressionStream("gzip");
     this.#source = source.getReader();
@@ -84,14 +84,14 @@ export class Expansion {
     let at = 0;
     while (at < bytes.length && !this.#over) {
       const end = at + pieceFor(this.expanded);
-      // The writer may keep what it is given.
+      // The writer may keep the piece that it gets.
       await this.#writer.write(bytes.slice(at, end)).catch(() => this.#isNoGzip());
       at = end;
       await this.#drained();
     }
   }
 
-  /** Waits until all that was made has been read: a read waits for more, and still does a turn later. */
+  /** Waits until all output was read: a read is waiting, and is still waiting one turn later. */
   async #drained(): Promise<void> {
     for (let turns = 0; !this.#over; turns++) {
       const before = this.expanded;
@@ -110,7 +110,7 @@ export class Expansion {
     throw error;
   }
 
-  /** Nothing more is read or expanded. */
+  /** Stops reading and expanding. */
   #fail(error: unknown): void {
     if (this.#over) return;
     this.#over = true;

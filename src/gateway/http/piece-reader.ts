@@ -1,7 +1,6 @@
 /**
- * Reads a long body in pieces that lie in one buffer: each is used up before the next is asked for. Reads that each take
- * memory of their own would cost as much as the whole body, since the runtime counts only its own heap and is in no hurry
- * to give the rest back.
+ * Reads a long body in pieces that share one buffer: use up each piece before asking for the next. Fresh memory for
+ * each read would add up to the whole body, since the runtime counts only its own heap and frees the rest late.
  */
 const PIECE_BYTES = 64 * 1024;
 
@@ -12,7 +11,7 @@ export interface PieceReader {
   releaseLock(): void;
 }
 
-/** A body that cannot be read so (it is no stream of bytes) is read as it comes. */
+/** A body that is no byte stream is read in its own chunks. */
 export function pieceReader(body: ReadableStream<Uint8Array>): PieceReader {
   const reader = byobReader(body);
   if (!reader) return body.getReader();
@@ -20,7 +19,7 @@ export function pieceReader(body: ReadableStream<Uint8Array>): PieceReader {
   return {
     async read() {
       const { done, value } = await reader.read(piece);
-      // What was given is detached; its memory comes back under a new name.
+      // The runtime detaches the buffer that we pass and returns its memory as a new one.
       if (value) piece = new Uint8Array(value.buffer);
       return { done, value };
     },

@@ -1,10 +1,11 @@
 /**
- * Reads a JSON answer as far as it must be known before the client may be told.
+ * Reads a JSON answer far enough to know whether the client may get it.
  *
- * Held whole: up to `MOST_HELD_BYTES` and, since a value takes many times its bytes, `MAX_VALUES`; above `LARGE_BYTES` only where the isolate has room for it.
- * Such an answer is understood before anything passes, so another target may be asked in its stead. Any other passes as it
- * comes, without the members that nobody may see, and its usage is read in passing: it is executed once, however long it
- * is, and costs the isolate what was read of it until then.
+ * An answer is held whole up to `MOST_HELD_BYTES` and, since a value takes many times its bytes, up to `MAX_VALUES`;
+ * above `LARGE_BYTES` only where the isolate has room for it. Such an answer is checked before anything passes, so
+ * another target can replace it. Any other answer passes as it comes, without the members that a tenant must not see,
+ * and its usage is read in passing. It is executed once, however long it is, and takes only the memory of what was read
+ * by then.
  */
 import { AnswerFilter, type MemberRules } from "../../core/formats/answer-filter.ts";
 import { joinBytes } from "../../core/formats/bytes.ts";
@@ -23,14 +24,14 @@ const MOST_HELD_BYTES = 4 * 1024 * 1024;
 export interface PassingDocument {
   readonly answer: Answered;
   readonly filter: AnswerFilter;
-  /** What may pass of what was read. */
+  /** The part that was read by now, filtered: it may pass. */
   readonly head: readonly Uint8Array[];
   readonly reader: JsonReader;
-  /** True where the reader knows the answer; else it is told what was seen of it once it has ended. */
+  /** True where the reader has the whole answer. Else it gets what the filter saw, once the answer has ended. */
   readonly understood: boolean;
   /** Kept until the head has passed. */
   readonly place: AnswerPlace | null;
-  /** The id that it hands out. */
+  /** The id of what the call made. */
   readonly created: string | null;
 }
 
@@ -41,11 +42,11 @@ export type OpenedDocument =
 export interface Wanted {
   readonly rules: MemberRules;
   readonly account: string;
-  /** An answer that hands out an id must do so in what is read of it before it passes. */
+  /** The answer must name the id that it makes, in the part that is read before it passes. */
   readonly creates: boolean;
-  /** Only a whole answer is of use: a longer one is malformed. */
+  /** The flow needs a whole answer, so a longer one counts as malformed. */
   readonly whole: boolean;
-  /** Silence does not end it before the time for the whole answer is over. */
+  /** Silence does not end it before the time limit for the whole answer. */
   readonly patient: boolean;
 }
 
@@ -76,13 +77,13 @@ function failureOf(read: "lost" | "timeout" | "malformed", patient: boolean): Fa
   return read === "timeout" && patient ? { kind: "answer_timeout" } : { kind: read, begun: true };
 }
 
-/** The answer as far as it was read. */
+/** The part of an answer that was read so far. */
 class Head {
   readonly #answer: Answered;
   readonly #wanted: Wanted;
   readonly #ports: Ports;
   readonly #filter: AnswerFilter;
-  /** Said to be longer than what is held: nothing is gained by holding more than its beginning. */
+  /** Its content-length is above the limit, so holding more than the beginning gains nothing. */
   readonly #long: boolean;
   #came: Uint8Array[] = [];
   readonly #passes: Uint8Array[] = [];

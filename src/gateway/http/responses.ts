@@ -1,6 +1,6 @@
 /**
- * The gateway's own words over HTTP: refusals in the error shape of the endpoint, and the headers that every answer
- * carries. Nothing of an upstream's headers comes here but by name.
+ * The gateway's own responses: refusals in the endpoint's error shape, and the headers of every response. An upstream's
+ * header passes only if it is named.
  */
 
 import type { Rate, Rates } from "../../core/account/hold.ts";
@@ -12,7 +12,7 @@ import type { Refusal } from "../../core/refusal.ts";
 /** `x-service-region` where no region of the service was asked. */
 const EDGE_REGION = "edge";
 
-/** Headers of every answer: the call's id, the region that answered, what is left of the limits. */
+/** Headers of every response: the call's id, the region that answered, and what is left of the limits. */
 export function callHeaders(callId: CallId, region: string | null, rates: Rates | undefined): Headers {
   const headers = new Headers({
     "x-request-id": callId,
@@ -35,7 +35,7 @@ function setRate(headers: Headers, sort: "requests" | "tokens", rate: Rate): voi
   headers.set(`x-ratelimit-reset-${sort}`, formatReset(rate.resetMs));
 }
 
-/** A duration as OpenAI writes resets: `6m0s`, `1s`, `120ms`. */
+/** A duration in the form of OpenAI's reset headers: `6m0s`, `1s`, `120ms`. */
 function formatReset(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`;
   const seconds = Math.ceil(ms / 1000);

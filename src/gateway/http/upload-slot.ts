@@ -1,7 +1,7 @@
 /**
- * What one call's body may take of its isolate: its place among the large or the medium bodies (`core/uploads/upload-limiter.ts`), taken when it turns
- * out to be large and kept until the call has ended, and the work of parsing it (`core/uploads/unpaid-work.ts`). A small body takes
- * no place.
+ * What one call's body may take of its isolate: a place among the large or the medium bodies
+ * (`core/uploads/upload-limiter.ts`), and the work of parsing it (`core/uploads/unpaid-work.ts`). A body gets its place
+ * when it turns out to be large and keeps it until the call has ended. A small body takes no place.
  */
 
 import type { Refusal } from "../../core/refusal.ts";
@@ -18,23 +18,23 @@ import { authorize } from "../account-client.ts";
 import type { Caller, Ports } from "../ports.ts";
 import { type BodyHolder, free } from "./body-reader.ts";
 
-/** How often one who waits asks, and one who is inside says so, ms. */
+/** How often a waiting body asks for its place, and how often one with a place renews it, ms. */
 const ASK_EVERY_MS = 20;
 const STAY_EVERY_MS = 2_000;
 
-/** Once an account's medium bodies come to this, the next one is read for live keys only. */
+/** Once an account's medium bodies reach this size, the next one is read for live keys only. */
 const ASK_FIRST_MEDIUM_BYTES = MEDIUM_BYTES_PER_ACCOUNT / 4;
 
-/** What a caller is told whose turn did not come. */
+/** The refusal when no place became free in time. */
 const BUSY: Refusal = { kind: "busy", retryAfterMs: LONGEST_WAIT_MS };
 
-/** A body's holder that keeps it, and books what parsing it costs. */
+/** Keeps a call's body and books the work of parsing it. */
 export interface BodyKeeper extends BodyHolder {
-  /** All of it was read, and is about to be parsed: null, or why it is not. */
+  /** All of the body is here and about to be parsed: null, or why it is not parsed. */
   parsing(bytes: number): Refusal | null;
-  /** It turned out to hold so many values. */
+  /** The body turned out to hold so many values. */
   counted(values: number): void;
-  /** Takes the body over, to free it when the call has ended. */
+  /** Takes over the body and frees it when the call has ended. */
   keep(body: Uint8Array): void;
 }
 
@@ -48,14 +48,14 @@ export class BodyPlace {
   #until: Promise<unknown> = Promise.resolve();
   #leave: (() => void) | null = null;
 
-  /** `gone`: aborts when the client leaves; nobody waits for it then. */
+  /** `gone`: aborts when the client leaves, which ends the wait for a place. */
   constructor(gone: AbortSignal, ports: Ports) {
     this.#gone = gone;
     this.#room = ports.bodies;
     this.#ports = ports;
   }
 
-  /** For the body of a call of this key. It has one place at a time. */
+  /** For the body of a call with this key; one place at a time. */
   of(caller: Caller): BodyKeeper {
     const { account } = caller;
     const now = () => this.#ports.now();
@@ -73,7 +73,7 @@ export class BodyPlace {
           (room !== null && mediumBodies.heldBy(account) >= ASK_FIRST_MEDIUM_BYTES) ||
           unpaid.owed(account, now()) >= ASK_FIRST_BYTES;
         if (asks) {
-          // A dead key takes no place that others want, and hears of nothing but that it is dead.
+          // A dead key takes no place from others, and only learns that it is dead.
           const permission = await authorize(caller, this.#ports);
           if (!permission.ok) return permission.refusal;
         }
@@ -101,7 +101,7 @@ export class BodyPlace {
     this.#unpaid = { account, bytes: bytes + (this.#unpaid?.bytes ?? 0) };
   }
 
-  /** The call is paid for, or failed by our own fault: what parsing its body cost is not its account's debt. */
+  /** The call is paid for, or failed by our own fault, so its account does not owe the work of parsing. */
   paid(): void {
     if (this.#unpaid) this.#room.unpaid.add(this.#unpaid.account, -this.#unpaid.bytes, this.#ports.now());
     this.#unpaid = null;
@@ -114,7 +114,7 @@ export class BodyPlace {
   }
 
   async #take(room: BodyRoom, account: string, bytes: number): Promise<Refusal | null> {
-    // A body of unknown length has outgrown the place that it had.
+    // A body of unknown length has outgrown its place.
     this.#leave?.();
     const now = () => this.#ports.now();
     const place = room.queue(account, bytes, now());
@@ -135,7 +135,7 @@ export class BodyPlace {
     this.#taken = { room, place };
     const staying = setInterval(() => room.stay(place, this.#ports.now()), STAY_EVERY_MS);
     const left = Promise.withResolvers<void>();
-    // A sender that leaves in the middle of its body tears the call down, the end of it too that gives the place back.
+    // A sender that leaves amid its body tears the call down, and with it the code that gives the place back.
     this.#ports.waitUntil(left.promise);
     this.#leave = () => {
       clearInterval(staying);
@@ -147,12 +147,12 @@ export class BodyPlace {
     };
   }
 
-  /** The body is held until this has settled. */
+  /** Holds the body until `ended` has settled. */
   keepUntil(ended: Promise<unknown>): void {
     this.#until = ended;
   }
 
-  /** Gives the place back, at once or when what it is kept for has settled. */
+  /** Gives the place back, at once or when `keepUntil`'s promise has settled. */
   leave(): void {
     const leave = this.#leave;
     if (leave) void this.#until.then(leave, leave);

@@ -1,16 +1,14 @@
-/**
- * Reading an upstream's body within bounds: its size, and the clock.
- */
+/** Reads an upstream's body within bounds: its size and its time limits. */
 import { joinBytes } from "../../core/formats/bytes.ts";
 import type { Answered, Ports } from "../ports.ts";
 
-/** How often time limits are looked at. */
+/** How often time limits are checked, ms. */
 const TICK_MS = 1_000;
 
 /**
- * Watches a body pass. Calls `expired` once when a read has waited `idleMs`, or everything `totalMs`; calls `paused` when a
- * client has not taken for `idleMs` what it was given. One timer for the whole body: a timer for each read would cost
- * more than the read.
+ * Watches a body pass. Calls `expired` once when a read has waited `idleMs`, or the whole body `totalMs`. Calls
+ * `paused` when the client has not taken the last piece for `idleMs`. It uses one timer for the whole body: a timer for
+ * each read would cost more than the read.
  */
 export class Watchdog {
   #waitingSinceMs: number | null = null;
@@ -40,18 +38,18 @@ export class Watchdog {
     );
   }
 
-  /** A read begins: silence counts from now. */
+  /** A read begins: the upstream's silence counts from now. */
   waiting(nowMs: number): void {
     this.#waitingSinceMs = nowMs;
     this.#givenAtMs = null;
   }
 
-  /** Bytes came: what follows is nobody's time. */
+  /** Bytes came; the time until the next read counts for neither side. */
   fed(): void {
     this.#waitingSinceMs = null;
   }
 
-  /** Bytes came and go to the client: what follows is its time, not the upstream's. */
+  /** Bytes came and go to the client: the time from now is the client's, not the upstream's. */
   given(nowMs: number): void {
     this.#waitingSinceMs = null;
     this.#givenAtMs = nowMs;
@@ -62,7 +60,7 @@ export class Watchdog {
   }
 }
 
-/** The whole body: `lost` when it broke off, `timeout` when it fell silent, `malformed` when it is longer than `maxBytes`. */
+/** The whole body. `lost`: it broke off. `timeout`: it fell silent. `malformed`: it is longer than `maxBytes`. */
 export async function readUpstream(
   answer: Answered,
   maxBytes: number,
@@ -80,13 +78,10 @@ export async function readUpstream(
   return read === "ended" ? joinBytes(chunks) : read;
 }
 
-/**
- * What becomes of a chunk that was taken: `more`, please; that was `enough`, the rest is read by somebody else; or it is
- * `malformed`, and the rest is let go.
- */
+/** What to do after a chunk: read `more`; `enough`, someone else reads the rest; or cancel the rest as `malformed`. */
 export type Taken = "more" | "enough" | "malformed";
 
-/** Hands the body over as it comes, until it `ended` or its taker has had `enough`. Then it can be read on. */
+/** Hands the body over as it comes, until it `ended` or its taker has `enough`. Then it can be read on. */
 export async function readChunks<T extends Taken>(
   answer: Answered,
   take: (chunk: Uint8Array) => T,
@@ -106,7 +101,7 @@ export async function readChunks<T extends Taken>(
     for (;;) {
       watchdog.waiting(ports.now());
       const { done, value } = await reader.read();
-      // A cancelled reader ends as if the body had: what came is not the whole.
+      // A cancelled reader ends as if the body had ended, so this is not the whole body.
       if (timedOut) return "timeout";
       if (signal.aborted) return "lost";
       if (done) {

@@ -1,18 +1,18 @@
 /**
- * An upstream's own words about a request: of the statuses that judge the request itself they pass, with everything of
- * the operator's taken out; of all others they do not.
+ * What an upstream's error says about a request. Its message passes for the statuses that judge the request itself,
+ * after the operator's details are removed; for other statuses it does not.
  */
 import type { Refusal } from "../../core/refusal.ts";
 import { OPERATORS, passesWords, type ReadCode } from "../../core/routing/failure.ts";
 import type { Ports, UpstreamAnswer } from "../ports.ts";
 import { readUpstream } from "./upstream-body.ts";
 
-/** An error body longer than this is cut off; its words are not worth more. */
+/** Error bodies are cut off at this length: longer ones are not worth reading. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
 const NO_CREDIT = "This instance has no credit at the service, or was stopped for lack of it. Ask your operator.";
 
-/** `coded`: by a code that the row knows. `passedOver`: another target may take the call all the same. */
+/** `coded`: the row knows the error code. `passedOver`: another target may still take the call. */
 export interface UpstreamWords {
   readonly refusal: Refusal;
   readonly coded: boolean;
@@ -20,7 +20,7 @@ export interface UpstreamWords {
 }
 const plain = (refusal: Refusal): UpstreamWords => ({ refusal, coded: false, passedOver: false });
 
-/** Null where none may pass; the body is read or let go. */
+/** Null where no message may pass. The body is read or cancelled. */
 export async function upstreamWords(
   answer: UpstreamAnswer & { kind: "answer" },
   passing: { readonly ownInstance: boolean; readonly readCode: ReadCode | null; readonly retryAfterMs: number | null },
@@ -30,14 +30,14 @@ export async function upstreamWords(
 ): Promise<UpstreamWords | null> {
   const { status } = answer.response;
   const passes = passesWords(status, passing.ownInstance);
-  // A code says what happened whatever the status is, but where the status is the operator's own trouble.
+  // A known code decides whatever the status is, except for statuses that are the operator's own trouble.
   const readCode = OPERATORS.has(status) ? null : passing.readCode;
   if (!passes && !readCode) {
     await answer.response.body?.cancel().catch(() => undefined);
     return null;
   }
   if (status === 402) {
-    // It speaks of the operator's balance and prices there: the status passes, the words are ours.
+    // The upstream's message is about the operator's balance and prices: pass the status with our own message.
     await answer.response.body?.cancel().catch(() => undefined);
     return plain({ kind: "upstream_refused", status, message: NO_CREDIT, param: null, code: "insufficient_quota" });
   }
@@ -59,7 +59,7 @@ export async function upstreamWords(
 
 const decoder = new TextDecoder();
 
-/** Undefined where it is no JSON. */
+/** Undefined if it is not JSON. */
 export function parseAnswer(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(decoder.decode(bytes));
