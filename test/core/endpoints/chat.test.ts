@@ -38,6 +38,8 @@ const paramOf = (body: unknown) => {
 const sent = (body: object, fields: Record<string, string | number> = { model: "target", max_tokens: 7 }) =>
   JSON.parse(new TextDecoder().decode(encodePayload(callOf(body), fields)));
 
+/** Names that nobody knows. Without `u` and `h` none reads like the name of a URL. */
+const anyName = fc.stringMatching(/^x_[a-gi-tv-z]{0,8}$/);
 /** Values of fields that nobody knows; the names that are refused wherever they stand are another test's business. */
 const anyValue = fc.jsonValue().filter((value) => chatCompletions.parse(raw({ ...BASE, x: value })).ok);
 
@@ -105,7 +107,7 @@ describe("the body of a chat completion", () => {
 
   it("goes upstream with the same values, but for model, cap and pseudonyms", () => {
     fc.assert(
-      fc.property(fc.dictionary(fc.stringMatching(/^x_[a-z]{1,8}$/), anyValue), (unknown) => {
+      fc.property(fc.dictionary(anyName, anyValue), (unknown) => {
         const plain = JSON.parse(JSON.stringify(unknown));
         expect(sent({ ...BASE, ...plain })).toEqual({ ...BASE, ...plain, model: "target", max_tokens: 7 });
       }),
@@ -183,15 +185,11 @@ describe("the bound of a chat completion", () => {
 
   it("is never below the bytes that are sent, plus the model's overhead", () => {
     fc.assert(
-      fc.property(
-        fc.string({ unit: "grapheme" }),
-        fc.dictionary(fc.stringMatching(/^x[a-z]*$/), anyValue),
-        (text, extra) => {
-          const body = { ...BASE, ...JSON.parse(JSON.stringify(extra)), messages: [{ role: "user", content: text }] };
-          const bytes = encodePayload(callOf(body), { model: "target", max_tokens: 123_456_789 }).length;
-          expect(bound(body).fixed.input_tokens).toBeGreaterThanOrEqual(bytes + 32);
-        },
-      ),
+      fc.property(fc.string({ unit: "grapheme" }), fc.dictionary(anyName, anyValue), (text, extra) => {
+        const body = { ...BASE, ...JSON.parse(JSON.stringify(extra)), messages: [{ role: "user", content: text }] };
+        const bytes = encodePayload(callOf(body), { model: "target", max_tokens: 123_456_789 }).length;
+        expect(bound(body).fixed.input_tokens).toBeGreaterThanOrEqual(bytes + 32);
+      }),
     );
   });
 
