@@ -289,6 +289,8 @@ const STOP = frame({ id: "c1", choices: [{ index: 0, delta: {}, finish_reason: "
 const USAGE = STOP + frame({ id: "c1", choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } });
 const DONE = "data: [DONE]\n\n";
 const STREAM = { ...BODY, stream: true };
+/** What passes where usage was not asked for. */
+const unasked = (text: string) => text.replaceAll(',"usage":null', "");
 const ASKED = { ...STREAM, stream_options: { include_usage: true } };
 
 async function open(
@@ -318,16 +320,18 @@ describe("a stream", () => {
     const { upstream, read } = await open();
     for (const word of ["a", "b", "c"]) {
       upstream.send(delta(word));
-      expect(await read()).toBe(delta(word));
+      expect(await read()).toBe(unasked(delta(word)));
     }
   });
 
-  it("leaves out the usage frame that only the gateway asked for, and settles by it", async () => {
+  it("leaves out the usage that only the gateway asked for, and settles by it", async () => {
     const { upstream, readAll, world, response } = await open();
     for (const part of [delta("a"), USAGE, DONE]) upstream.send(part);
     upstream.close();
-    expect(await readAll()).toBe(delta("a") + STOP + DONE);
+    expect(await readAll()).toBe(unasked(delta("a") + STOP) + DONE);
     await world.idle();
+    const health = world.ports.upstreams.health.of({ upstream: "u", model: "first:1" });
+    expect([health.usageKnown, health.wholeKnown]).toEqual([true, true]);
     expect(response.headers.get("content-type")).toBe("text/event-stream");
     expect(response.headers.get("cache-control")).toBe("no-store, no-transform");
     expect(world.settled).toEqual([
@@ -336,6 +340,14 @@ describe("a stream", () => {
         reading: { source: "exact", usage: { input_tokens: 3, output_tokens: 2 } },
       }),
     ]);
+  });
+
+  it("without `usage: null` passes byte for byte to a caller who did not ask for usage", async () => {
+    const words = `: ping\r\n\r\nid: 1\r\ndata:${JSON.stringify({ id: "c1", choices: [] })}\r\n\r\n${unasked(delta("a"))}`;
+    const { upstream, readAll } = await open();
+    upstream.send(words + unasked(STOP) + DONE);
+    upstream.close();
+    expect(await readAll()).toBe(words + unasked(STOP) + DONE);
   });
 
   it("is settled at its last event, not when the upstream closes the connection", async () => {
@@ -352,7 +364,7 @@ describe("a stream", () => {
       "did not",
       STREAM,
       `: ping\r\n\r\n${delta("ü€😀")}${USAGE}${DONE}`,
-      `: ping\r\n\r\n${delta("ü€😀")}${STOP}${DONE}`,
+      `: ping\r\n\r\n${unasked(delta("ü€😀") + STOP)}${DONE}`,
     ],
   ])("gives a caller who %s the same bytes for any split of the upstream's", async (_, body, whole, expected) => {
     const bytes = new TextEncoder().encode(whole);
@@ -396,7 +408,7 @@ describe("a stream", () => {
     async (_, breakIt) => {
       const { upstream, read, reader, world } = await open({}, STREAM, { idleMs: 60, totalMs: 60_000 });
       upstream.send(delta("a"));
-      expect(await read()).toBe(delta("a"));
+      expect(await read()).toBe(unasked(delta("a")));
       breakIt(upstream);
       const error = await read();
       expect(JSON.parse(error.trim().replace(/^data: /, ""))).toMatchObject({ error: { code: "upstream_error" } });

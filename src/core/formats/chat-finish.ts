@@ -14,14 +14,16 @@ const HEAD = ["id", "object", "created", "model", "service_tier", "system_finger
 
 export class ChatFinish {
   readonly #most: number;
+  readonly #usageAsked: boolean;
   /** Choices that have begun and not finished, and why they would. */
   readonly #open = new Map<number, Reason>();
   readonly #finished = new Set<number>();
   #last: Record<string, unknown> = {};
 
-  /** `most`: choices of one stream. */
-  constructor(most: number) {
+  /** `most`: choices of one stream. `usageAsked`: chunks may say `usage: null`. */
+  constructor(most: number, usageAsked: boolean) {
     this.#most = most;
+    this.#usageAsked = usageAsked;
   }
 
   chunk(chunk: Record<string, unknown>): void {
@@ -55,7 +57,7 @@ export class ChatFinish {
   end(): Added {
     if (!this.open) return { readFirst: false };
     const head = Object.fromEntries(HEAD.filter((name) => name in this.#last).map((name) => [name, this.#last[name]]));
-    const usage = "usage" in this.#last && { usage: null };
+    const usage = this.#usageAsked && "usage" in this.#last && { usage: null };
     const before = [...this.#open]
       .sort(([one], [other]) => one - other)
       .map(([index, finish_reason]) => ({

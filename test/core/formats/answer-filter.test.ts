@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { answerRules, CHAT_ANSWER, RESPONSE_ANSWER, withUsageAnew } from "../../../src/core/endpoints/answer-names.ts";
+import {
+  answerRules,
+  CHAT_ANSWER,
+  RESPONSE_ANSWER,
+  withoutNullUsage,
+  withUsageAnew,
+} from "../../../src/core/endpoints/answer-names.ts";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
 import { createResponse } from "../../../src/core/endpoints/inference/responses.ts";
@@ -290,6 +296,40 @@ describe("a frame with usage", () => {
     const response = '{"type":"x","response":{"id":"r","usage":{"cost":1,"input_tokens":1},"z":1.0}, "n":1}';
     expect(withUsageAnew(response, "response")).toBe(
       '{"type":"x","response":{"id":"r","usage":{"input_tokens":1},"z":1.0}, "n":1}',
+    );
+  });
+});
+
+describe("a chunk whose usage is null, without it", () => {
+  it.each([
+    ['{"id":"c","choices":[],"usage":null}', '{"id":"c","choices":[]}'],
+    ['{"id":"c" , "usage" :\n null,"obfuscation":"aZ"}', '{"id":"c" ,"obfuscation":"aZ"}'],
+    ['{"usage":null,"id":"c"}', '{"id":"c"}'],
+    ['{"usage":null}', "{}"],
+    ['{"id":"c","usage":{"cost":1},"usage":null}', '{"id":"c"}'],
+    ['{"id":"c","\\u0075sage":null}', '{"id":"c"}'],
+    ['{"a":{"b":1,"usage":null},"us\\u0061ge":null}', '{"a":{"b":1,"usage":null}}'],
+    ['{"a":{"b":1,"usage":null},"usage":null}', '{"a":{"b":1,"usage":null}}'],
+    ['{"a":{"b":1,"usage":null},"b":[{"usage":7}],"usage":null}', '{"a":{"b":1,"usage":null},"b":[{"usage":7}]}'],
+    ['{"a":"x,\\"usage\\":null","usage":null}', '{"a":"x,\\"usage\\":null"}'],
+    [
+      '{"a":",\\"usage\\":null","b":12345678901234567890,"usage":null}',
+      '{"a":",\\"usage\\":null","b":12345678901234567890}',
+    ],
+  ])("%s", (chunk, without) => {
+    expect(withoutNullUsage(chunk)).toBe(without);
+  });
+
+  it("has the same other members, wherever it stood", () => {
+    const members = fc.dictionary(fc.string(), fc.jsonValue()).map((rest) => Object.entries(rest));
+    fc.assert(
+      fc.property(members, fc.nat(), fc.nat(4), (entries, place, space) => {
+        const rest = entries.filter(([name]) => name !== "usage" && name !== "__proto__");
+        const at = place % (rest.length + 1);
+        const chunk = Object.fromEntries([...rest.slice(0, at), ["usage", null], ...rest.slice(at)]);
+        const without = withoutNullUsage(JSON.stringify(chunk, null, space));
+        expect(JSON.parse(without)).toStrictEqual(JSON.parse(JSON.stringify(Object.fromEntries(rest))));
+      }),
     );
   });
 });

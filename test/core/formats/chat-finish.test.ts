@@ -8,7 +8,7 @@ const said = (index: number, delta: object, finish_reason: string | null = null)
 });
 /** What precedes `[DONE]`: index and reason of each choice that had none. */
 function added(...chunks: Record<string, unknown>[]) {
-  const finish = new ChatFinish(128);
+  const finish = new ChatFinish(128, true);
   for (const chunk of chunks) finish.chunk(chunk);
   const before = (finish.end().before ?? []) as ReturnType<typeof said>[];
   expect(finish.end()).toEqual({ readFirst: false });
@@ -34,11 +34,14 @@ test("choices that finished, and streams without any, get nothing", () => {
 });
 
 test("a usage chunk waits only while a choice is open, and the last chunk has usage: null where others have it", () => {
-  const finish = new ChatFinish(128);
+  const finish = new ChatFinish(128, true);
   expect(finish.open).toBe(false);
   finish.chunk({ ...said(0, { content: "Hi" }), usage: null });
   expect(finish.open).toBe(true);
   expect(finish.end().before).toEqual([{ ...head, usage: null, choices: [last(0, "stop")] }]);
+  const unasked = new ChatFinish(128, false);
+  unasked.chunk({ ...said(0, { content: "Hi" }), usage: null });
+  expect(unasked.end().before).toEqual([{ ...head, choices: [last(0, "stop")] }]);
 });
 
 test("no more choices are followed than a call may have", () => {

@@ -14,7 +14,7 @@ import { countParts } from "../../meters/parts.ts";
 import { believe, boundTokens, OwnCount } from "../../meters/tokens.ts";
 import { writtenBytes } from "../../meters/written.ts";
 import type { Usage } from "../../pricing/usage.ts";
-import { CHAT_ANSWER, mayHoldUsage, withUsageAnew } from "../answer-names.ts";
+import { CHAT_ANSWER, mayHoldUsage, withoutNullUsage, withUsageAnew } from "../answer-names.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { CHAT_DATA } from "../inspection/callers-data.ts";
@@ -184,7 +184,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const drops = chat.stream_options?.include_usage !== true;
   const choices = chat.n ?? 1;
   const finished = new Set<unknown>();
-  const finish = new ChatFinish(MAX_CHOICES);
+  const finish = new ChatFinish(MAX_CHOICES, !drops);
   let added: Added | undefined;
   let ended = false;
   /** The final usage, or the end, has been read. */
@@ -209,6 +209,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     finish.chunk(chunk);
     const told = chunk.usage !== undefined && chunk.usage !== null;
     if (told || mayHoldUsage(data)) anew = withUsageAnew(data, null) ?? (told ? null : undefined);
+    if (chunk.usage === null && drops) added = { data: withoutNullUsage(data) };
     if (!told) return "pass";
     if (asObject(chunk.usage) && !ended) {
       usageRead = finished.size >= choices;
