@@ -97,10 +97,10 @@ class Call {
   }
 }
 
-/** The bytes of a chat call. */
-export function chatRequest(port: number, key: string, body: string): Buffer {
+/** The bytes of a call. */
+export function requestOf(port: number, key: string, { path, body }: { path: string; body: string }): Buffer {
   return Buffer.from(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nauthorization: Bearer ${key}\r\n` +
+    `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nauthorization: Bearer ${key}\r\n` +
       `content-type: application/json\r\naccept: application/json, text/event-stream\r\nuser-agent: bench\r\n` +
       `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );

@@ -5,7 +5,7 @@
 
 import { anonymousBytes, cpuMicros, quiet, waitMicros } from "./machine.ts";
 import type { Load, Outcome } from "./processes.ts";
-import type { Usage } from "./scenario.ts";
+import { MANNERS, type Manner, type Usage } from "./scenario.ts";
 import type { Side, Subject } from "./subject.ts";
 
 /** One line of the table. */
@@ -197,6 +197,36 @@ function frames(usage: Usage, most: number): Figure {
   };
 }
 
+/** What an upstream leaves out of a response is added on the way; `whole` shows what a stream costs that lacks nothing. */
+const MANNER_WORDS: Record<Manner, string> = {
+  whole: "all events",
+  placed: "the contract's events, placed",
+  least: "the contract's events",
+};
+
+function responses(manner: Manner): Figure {
+  return {
+    name: `responses-${manner}`,
+    fresh: false,
+    turns: 1,
+    rows: [
+      {
+        id: "cpu_frame",
+        label: `CPU per SSE frame of a response, ${MANNER_WORDS[manner]}`,
+        unit: "us",
+        digits: 2,
+      },
+    ],
+    async measure(on, side) {
+      const count = scaled(on, 30, 8);
+      const scenario = { frames: FRAMES, paceMs: 0, manner };
+      const order = { kind: "closed", scenario, usage: "asked", connections: 4, calls: count, pauseMs: 0 } as const;
+      const { micros } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
+      return { cpu_frame: micros / count / FRAMES };
+    },
+  };
+}
+
 const firstToken: Figure = {
   name: "first-token",
   fresh: false,
@@ -274,6 +304,7 @@ export const FIGURES: readonly Figure[] = [
   ...[25, 50, 100].map(atRate),
   frames("asked", 2),
   frames("unasked", 5),
+  ...MANNERS.map(responses),
   firstToken,
   paced("asked"),
   paced("unasked"),

@@ -3,9 +3,9 @@
  * own; nothing of it runs in the subject's process.
  */
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { type Connection, chatRequest, Connection as Keep, type Timing } from "./client.ts";
+import { type Connection, Connection as Keep, requestOf, type Timing } from "./client.ts";
 import { clockMs } from "./http1.ts";
-import { chatBody, type Scenario, type Usage } from "./scenario.ts";
+import { callOf, type Scenario, type Usage } from "./scenario.ts";
 import { quantile } from "./stats.ts";
 
 /** Whom to call. */
@@ -63,7 +63,7 @@ function summary(timings: readonly Timing[], failed: number, startMs: number): O
 }
 
 async function closed(target: Target, order: Order & { kind: "closed" }): Promise<Outcome> {
-  const request = chatRequest(target.port, target.key, chatBody(order.scenario, order.usage));
+  const request = requestOf(target.port, target.key, callOf(order.scenario, order.usage));
   const connections = await Promise.all(Array.from({ length: order.connections }, () => Keep.open(target.port)));
   const timings: Timing[] = [];
   const startMs = clockMs();
@@ -84,7 +84,7 @@ async function closed(target: Target, order: Order & { kind: "closed" }): Promis
 }
 
 async function open(target: Target, { scenario, rate, seconds }: Order & { kind: "open" }): Promise<Outcome> {
-  const request = chatRequest(target.port, target.key, chatBody(scenario));
+  const request = requestOf(target.port, target.key, callOf(scenario));
   const idle: Connection[] = await Promise.all(Array.from({ length: 16 }, () => Keep.open(target.port)));
   const all = [...idle];
   const timings: Timing[] = [];
@@ -133,7 +133,7 @@ const numberAfter = (piece: Buffer, name: Buffer, from: number): number => {
 };
 
 async function streams(target: Target, order: Order & { kind: "streams" }): Promise<Outcome> {
-  const request = chatRequest(target.port, target.key, chatBody(order.scenario, order.usage));
+  const request = requestOf(target.port, target.key, callOf(order.scenario, order.usage));
   const late: number[] = [];
   const sentLate: number[] = [];
   const watch = (piece: Buffer, nowMs: number) => {

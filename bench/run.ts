@@ -16,6 +16,7 @@ import { FIGURES, type Figure, type Values } from "./figures.ts";
 import { chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./processes.ts";
 import { document, type Measured, type Pair, table } from "./report.ts";
+import { MANNERS } from "./scenario.ts";
 import { shuffled } from "./stats.ts";
 import { chooseStorage } from "./storage.ts";
 import {
@@ -180,6 +181,18 @@ async function warm(subject: Subject, { load, scale }: World): Promise<void> {
         const order = { kind: "closed", scenario, usage, connections: 8, calls, pauseMs: 0 } as const;
         await load.run(subject.targets[side], order);
       }
+    }
+    for (const manner of MANNERS) {
+      const scenario = { frames: 200, paceMs: 0, manner };
+      const order = {
+        kind: "closed",
+        scenario,
+        usage: "asked",
+        connections: 8,
+        calls: 100 * scale,
+        pauseMs: 0,
+      } as const;
+      await load.run(subject.targets[side], order);
     }
   }
   await quiet(subject.pid, 3_000);

@@ -4,22 +4,48 @@ export interface Scenario {
   readonly frames: number;
   /** Milliseconds between two frames; 0: as fast as they are taken. */
   readonly paceMs: number;
+  /** Set for a stream of a response, always as fast as it is taken; otherwise it is chat. */
+  readonly manner?: Manner;
 }
 
-export const SCENARIO = /"bench":"(\d+) (\d+)"/;
+/** What an upstream says of a response in its stream (`response-events.ts`). */
+export const MANNERS = ["whole", "placed", "least"] as const;
+export type Manner = (typeof MANNERS)[number];
+
+export const SCENARIO = /"bench":"(\d+) (\d+) ?(\w*)"/;
 
 export type Usage = "asked" | "unasked";
 
 /** The alias under which the gateway knows the upstream's model; the bare Worker passes it as it is. */
 export const MODEL = "bench";
 
-/** The body of a chat call. */
-export function chatBody({ frames, paceMs }: Scenario, usage: Usage = "asked"): string {
+const SYSTEM = "You are a helpful assistant.";
+const QUESTION = "Say something of about a hundred tokens on the weather in the mountains.";
+
+/** The path and the body of a call. */
+export function callOf(scenario: Scenario, usage: Usage = "asked"): { path: string; body: string } {
+  const { manner } = scenario;
+  if (!manner) return { path: "/v1/chat/completions", body: chatBody(scenario, usage) };
+  return { path: "/v1/responses", body: responsesBody(scenario.frames, manner) };
+}
+
+function responsesBody(frames: number, manner: Manner): string {
+  return JSON.stringify({
+    model: MODEL,
+    instructions: SYSTEM,
+    input: QUESTION,
+    max_output_tokens: frames + 1,
+    bench: `${frames} 0 ${manner}`,
+    stream: true,
+  });
+}
+
+function chatBody({ frames, paceMs }: Scenario, usage: Usage): string {
   return JSON.stringify({
     model: MODEL,
     messages: [
-      { role: "system", content: "You are a helpful assistant." },
-      { role: "user", content: "Say something of about a hundred tokens on the weather in the mountains." },
+      { role: "system", content: SYSTEM },
+      { role: "user", content: QUESTION },
     ],
     max_tokens: Math.max(256, frames + 1),
     temperature: 0.7,

@@ -1,11 +1,12 @@
 /**
- * The upstream of both subjects, a process of its own: chat completions as JSON and as streams, by what stands in the
- * request's `bench` field. Streams send one HTTP chunk a frame, either as fast as they are taken or paced; a paced frame
+ * The upstream of both subjects, a process of its own: chat completions as JSON and as streams, and responses as streams,
+ * by what stands in the request's `bench` field. Streams send one HTTP chunk a frame, either as fast as they are taken or paced; a paced frame
  * says when it was due and when it was sent.
  */
 import { createServer, type Socket } from "node:net";
 import { chunkOf, clockMs, LAST_CHUNK, MessageParser } from "./http1.ts";
-import { SCENARIO, type Scenario } from "./scenario.ts";
+import { responseEvents } from "./response-events.ts";
+import { MANNERS, type Manner, SCENARIO, type Scenario } from "./scenario.ts";
 
 const HEAD = { id: "chatcmpl-bench", created: 1_700_000_000, model: "bench-1" };
 const WORD = " nineteen characters";
@@ -55,6 +56,16 @@ function lastFrames(frames: number, withUsage: boolean): string {
 
 const unpaced = new Map<string, Buffer>();
 
+function responseStream(frames: number, manner: Manner): Buffer {
+  const name = `${frames} ${manner}`;
+  const known = unpaced.get(name);
+  if (known) return known;
+  const events = responseEvents(manner, frames, WORD).map((event) => chunkOf(`data: ${JSON.stringify(event)}\n\n`));
+  const made = Buffer.from(STREAM_HEAD + events.join("") + LAST_CHUNK);
+  unpaced.set(name, made);
+  return made;
+}
+
 function unpacedStream(frames: number, withUsage: boolean): Buffer {
   const name = `${frames} ${withUsage}`;
   const known = unpaced.get(name);
@@ -83,10 +94,12 @@ function sendPaced(socket: Socket, { frames, paceMs }: Scenario, withUsage: bool
 }
 
 function answer(socket: Socket, body: string): void {
-  const [, frames, paceMs] = SCENARIO.exec(body) ?? [];
+  const [, frames, paceMs, said] = SCENARIO.exec(body) ?? [];
+  const manner = MANNERS.find((known) => known === said);
   const scenario: Scenario = { frames: Number(frames ?? 0), paceMs: Number(paceMs ?? 0) };
   const withUsage = body.includes('"include_usage":true');
-  if (scenario.frames === 0) socket.write(JSON_ANSWER);
+  if (manner) socket.write(responseStream(scenario.frames, manner));
+  else if (scenario.frames === 0) socket.write(JSON_ANSWER);
   else if (scenario.paceMs === 0) socket.write(unpacedStream(scenario.frames, withUsage));
   else sendPaced(socket, scenario, withUsage);
 }
