@@ -5,7 +5,7 @@
 
 import { anonymousBytes, cpuMicros, quiet, waitMicros } from "./machine.ts";
 import type { Load, Outcome } from "./processes.ts";
-import { MANNERS, type Manner, type Usage } from "./scenario.ts";
+import { MANNERS, type Manner, type Scenario, type Usage } from "./scenario.ts";
 import type { Side, Subject } from "./subject.ts";
 
 /** One line of the table. */
@@ -173,23 +173,17 @@ function atRate(rate: number): Figure {
 
 const FRAMES = 2_000;
 
-function frames(usage: Usage, most: number): Figure {
+/** What one frame of a stream costs that comes as fast as it is taken. */
+function perFrame(name: string, label: string, asked: Pick<Scenario, "manner">, usage: Usage, most?: number): Figure {
+  const target = most && { text: `ratio <= ${most}`, met: ({ ratio }: Medians) => ratio <= most };
   return {
-    name: `frames-${usage}`,
+    name,
     fresh: false,
     turns: 1,
-    rows: [
-      {
-        id: "cpu_frame",
-        label: `CPU per SSE frame, unpaced, usage ${usage === "asked" ? "asked for" : "not asked for"}`,
-        unit: "us",
-        digits: 2,
-        target: { text: `ratio <= ${most}`, met: ({ ratio }) => ratio <= most },
-      },
-    ],
+    rows: [{ id: "cpu_frame", label: `CPU per SSE frame, ${label}`, unit: "us", digits: 2, ...(target && { target }) }],
     async measure(on, side) {
       const count = scaled(on, 30, 8);
-      const scenario = { frames: FRAMES, paceMs: 0 };
+      const scenario = { frames: FRAMES, paceMs: 0, ...asked };
       const order = { kind: "closed", scenario, usage, connections: 4, calls: count, pauseMs: 0 } as const;
       const { micros } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
       return { cpu_frame: micros / count / FRAMES };
@@ -200,32 +194,9 @@ function frames(usage: Usage, most: number): Figure {
 /** What an upstream leaves out of a response is added on the way; `whole` shows what a stream costs that lacks nothing. */
 const MANNER_WORDS: Record<Manner, string> = {
   whole: "all events",
-  placed: "the contract's events, placed",
-  least: "the contract's events",
+  placed: "the contract's, placed",
+  least: "the contract's",
 };
-
-function responses(manner: Manner): Figure {
-  return {
-    name: `responses-${manner}`,
-    fresh: false,
-    turns: 1,
-    rows: [
-      {
-        id: "cpu_frame",
-        label: `CPU per SSE frame of a response, ${MANNER_WORDS[manner]}`,
-        unit: "us",
-        digits: 2,
-      },
-    ],
-    async measure(on, side) {
-      const count = scaled(on, 30, 8);
-      const scenario = { frames: FRAMES, paceMs: 0, manner };
-      const order = { kind: "closed", scenario, usage: "asked", connections: 4, calls: count, pauseMs: 0 } as const;
-      const { micros } = await cpuOf(on, side, () => on.load.run(on.subject.targets[side], order));
-      return { cpu_frame: micros / count / FRAMES };
-    },
-  };
-}
 
 const firstToken: Figure = {
   name: "first-token",
@@ -302,9 +273,11 @@ export const FIGURES: readonly Figure[] = [
   calls,
   oneConnection,
   ...[25, 50, 100].map(atRate),
-  frames("asked", 2),
-  frames("unasked", 5),
-  ...MANNERS.map(responses),
+  perFrame("frames-asked", "unpaced, usage asked for", {}, "asked", 2),
+  perFrame("frames-unasked", "unpaced, usage not asked for", {}, "unasked", 5),
+  ...MANNERS.map((manner) =>
+    perFrame(`responses-${manner}`, `unpaced, a response: ${MANNER_WORDS[manner]}`, { manner }, "asked"),
+  ),
   firstToken,
   paced("asked"),
   paced("unasked"),
