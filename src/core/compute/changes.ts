@@ -1,4 +1,4 @@
-/** The rules that change or end an instance or cluster that is there. */
+/** The rules that change or end an existing instance or cluster. */
 import type * as z from "zod";
 import type { InstancePatch } from "../endpoints/compute/bodies.ts";
 import type { Refused } from "../outcome.ts";
@@ -26,7 +26,7 @@ function stateFault(row: MachineRow): StateFault | undefined {
 
 const wrongState = (row: MachineRow, why: StateFault): Refused => refuse({ kind: "state", what: row.kind, why });
 
-/** POST terminate, DELETE of a cluster. Nothing is charged from now on. */
+/** POST terminate, DELETE of a cluster. Charges stop now. */
 export function endMachine(facts: Facts, kind: MachineKind, id: number): Decision {
   const found = lookUp(facts, kind, id);
   if (!found.ok) return found;
@@ -67,7 +67,7 @@ export function scaleCluster(facts: Facts, id: number, replicas: number): Decisi
   return send({ ...row, wants: { ...row.wants, replicas } }, { verb: "scale", replicas }, row, facts);
 }
 
-/** PATCH of an instance: it is rebuilt, and the charge goes on. Fields that are absent stay. */
+/** PATCH of an instance: it is rebuilt, and charging continues. Absent fields keep their values. */
 export function patchInstance(facts: Facts, id: number, body: z.output<typeof InstancePatch>): Decision {
   const found = lookUp(facts, "instance", id);
   if (!found.ok) return found;
@@ -85,7 +85,7 @@ export function patchInstance(facts: Facts, id: number, body: z.output<typeof In
   return send({ ...row, wants }, { verb: "patch", setup }, row, facts);
 }
 
-/** DELETE of an instance: takes it out of the list. Hidden twice is hidden. */
+/** DELETE of an instance: hides it from the list. Repeats change nothing. */
 export function hideInstance(facts: Facts, id: number): Decision {
   const found = lookUp(facts, "instance", id);
   if (!found.ok) return found;
@@ -94,11 +94,11 @@ export function hideInstance(facts: Facts, id: number): Decision {
   return { ok: true, row: { ...row, hiddenAtMs: row.hiddenAtMs ?? facts.nowMs }, acts: [], call: null };
 }
 
-/** One change at a time: a second one would hide what the first restores. */
+/** One change at a time: a second one would overwrite what the first restores on failure. */
 const changeFault = (row: MachineRow): StateFault | undefined =>
   stateFault(row) ?? (row.sending === null ? undefined : "changing");
 
-/** The operator's stop: also what is pending or preempted, as soon as upstream takes it. */
+/** The operator's stop. It also ends pending and preempted ones as soon as upstream accepts it. */
 export function stopMachine(
   row: MachineRow,
   nowMs: number,

@@ -1,6 +1,6 @@
 /**
- * A row's call as the request to upstream: route and body by the row's kind, built from stored parts only. Upstream
- * reads our tag where the tenant's name would stand.
+ * Builds the request to upstream for a row's call: route and body by the row's kind, from stored parts only. Upstream
+ * gets our tag in place of the tenant's name.
  */
 import type { ControlCall } from "./control.ts";
 import type { MachineRow, Setup } from "./resource.ts";
@@ -49,7 +49,7 @@ const setupBody = ({ containerImage, startupCommand, initScript, servicePort }: 
   service_port: servicePort,
 });
 
-/** Fields without a value are left out of a launch. */
+/** A launch leaves out fields without a value. */
 const given = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== false));
 

@@ -1,21 +1,21 @@
 /**
- * What tenants read of their instances and clusters, made of rows: our ids and names, what was launched, our rate, the
- * state seen last. No id, name or cost of upstream. URLs under upstream's root lead through us; other addresses that
- * upstream shows (SSH, Jupyter) pass.
+ * What tenants see of their instances and clusters, made from rows: our ids and names, what was launched, our rate, the
+ * last seen state. No id, name or cost of upstream. URLs under upstream's root are rewritten to ours; other addresses
+ * from upstream (SSH, Jupyter) pass.
  */
 import { toUsd } from "../pricing/money.ts";
 import { clusterStatus, instanceStatus, type MachineKind, type MachineRow } from "./resource.ts";
 
-/** Where both sides stand: roots without a trailing slash. */
+/** The root URLs of both sides, without a trailing slash. */
 export interface Roots {
   readonly ours: string;
   readonly upstream: string;
 }
 
-/** Stopped ones stay in the list for this long. */
+/** How long ended ones stay in the list, ms. */
 const LISTED_FOR_MS = 7 * 86_400_000;
 
-/** The rows that a list shows, newest first: what lives, and what ended in the last 7 days and is not hidden. */
+/** The rows of a list, newest first: live ones, and those that ended in the last 7 days and are not hidden. */
 export function listedMachines(rows: readonly MachineRow[], kind: MachineKind, nowMs: number): readonly MachineRow[] {
   return rows
     .filter((row) => row.kind === kind && row.create !== "refused" && row.hiddenAtMs === null)
@@ -86,7 +86,7 @@ const setupOf = ({ launched, wants: { setup } }: MachineRow) => ({
   service_port: setup.servicePort,
 });
 
-/** Upstream's clock, but never outside of what the charge says. */
+/** Upstream's times, limited to the time that is charged. */
 function timesOf({ createdAtMs, seen, rental }: MachineRow) {
   const first = rental.phase.at === "running" && rental.n === 1 ? rental.phase.fromMs : null;
   const startedAtMs = first ?? (seen.startedAtMs === null ? null : Math.max(seen.startedAtMs, createdAtMs));
@@ -101,7 +101,7 @@ function endpointUrl({ kind, id, wants }: MachineRow, { ours }: Roots): string |
   return wants.setup.servicePort === null ? null : `${ours}/${PATHS[kind]}/${id}/service/`;
 }
 
-/** An address of upstream's own root becomes ours; one that would show another path there is left out. */
+/** Rewrites an address under upstream's root to ours. Other paths there are left out. */
 function ourUrl(url: string | null, { kind, id, upstreamId }: MachineRow, { ours, upstream }: Roots): string | null {
   if (url === null || !(url === upstream || url.startsWith(`${upstream}/`))) return url;
   const its = `${upstream}/${PATHS[kind]}/${upstreamId}/`;

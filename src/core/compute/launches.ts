@@ -117,7 +117,7 @@ function attaches(body: InstanceBody | ClusterBody): string | undefined {
   return fields.find((field) => (lists[field]?.length ?? 0) > 0);
 }
 
-/** Price and cost for the whole machine. A type without a price, or without one for this tier, is not sold. */
+/** Price and cost of the whole machine. A type is sold only if it has a price for this tier. */
 function rateOf({ gpuPrices }: Facts, gpuType: string, gpus: number, interruptible: boolean): Rate | Refused {
   const unit = interruptible ? "interruptible_gpu_hours" : "gpu_hours";
   const prices = gpuPrices.get(gpuType);

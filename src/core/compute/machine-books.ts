@@ -1,6 +1,4 @@
-/**
- * How a machine's periods are booked: opened, charged, given back, ended.
- */
+/** Books a machine's periods: opens, charges, refunds and ends them. */
 import {
   type Act,
   gpuMs,
@@ -25,7 +23,7 @@ export function openHold(rental: MachineRental, amountNanoUsd: number): BookedSo
   return { rental: { ...rental, n, heldNanoUsd: amountNanoUsd }, acts: [{ act: "hold", n, amountNanoUsd }] };
 }
 
-/** Charges [from, to) out of the open hold, never more than it. `freedNanoUsd`: the rest of the hold. */
+/** Charges [from, to) to the open hold, never more than it holds. `freedNanoUsd`: the rest of the hold. */
 export function bookStretch(
   rental: MachineRental,
   fromMs: number,
@@ -55,7 +53,7 @@ export function bookStretch(
   };
 }
 
-/** Gives back what was charged for the time after `endMs`. */
+/** Refunds what was charged for the time after `endMs`. */
 export function giveBack(
   rental: MachineRental,
   endMs: number,
@@ -93,7 +91,7 @@ export function bookEnd(rental: MachineRental, fromMs: number | null, endMs: num
   return { rental: { ...rental, heldNanoUsd: null }, acts: [{ act: "release", n: rental.n }] };
 }
 
-/** Nothing is charged from `endMs` on; upstream is to show the end. */
+/** Charges stop at `endMs`; upstream has yet to show the end. */
 export const ended = (fromMs: number | null, endMs: number, askedMs: number): Phase<"ending"> => ({
   at: "ending",
   fromMs,
@@ -103,7 +101,7 @@ export const ended = (fromMs: number | null, endMs: number, askedMs: number): Ph
   lossHours: 0,
 });
 
-/** The end was asked for at `atMs`: nothing is charged after it. */
+/** The end was requested at `atMs`: nothing is charged after it. */
 export function askEnd(rental: MachineRental, atMs: number): Step<MachineRental> {
   const { phase } = rental;
   if (phase.at === "ending" || phase.at === "ended") return unchanged(rental);
@@ -112,7 +110,7 @@ export function askEnd(rental: MachineRental, atMs: number): Step<MachineRental>
   return unchanged({ ...rental, phase: ending });
 }
 
-/** What upstream showed of an end. */
+/** The end that upstream showed. */
 export interface SeenEnd {
   /** No time after this is charged: upstream's `terminated_at`, or when it was last seen running. */
   readonly endMs: number;
@@ -121,8 +119,8 @@ export interface SeenEnd {
 }
 
 /**
- * The end was seen. Charges to the earlier of both ends, gives back what was charged after it, and books what ran on
- * as the operator's loss.
+ * Books an end that was seen. Charges to the earlier of both ends, refunds what was charged after it, and books the
+ * time that it ran on as the operator's loss.
  */
 export function closeMachine(
   rental: MachineRental,
@@ -144,8 +142,8 @@ export function closeMachine(
 }
 
 /**
- * An ended machine still ran upstream, until `ranUntilMs`: the operator's loss so far. `fromMs`: since when, if nothing
- * of it was charged; null: since its end.
+ * An ended machine still ran upstream until `ranUntilMs`: this is the operator's loss so far. `fromMs`: the start, if
+ * none of it was charged; null: since its end.
  */
 export function ranOn(
   rental: MachineRental,

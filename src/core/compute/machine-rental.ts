@@ -1,6 +1,4 @@
-/**
- * The money of instances and clusters: by the hour, for a fixed time, preempted and resumed.
- */
+/** The money of instances and clusters: by the hour, for a fixed time, and while preempted or resumed. */
 import { bookEnd, bookStretch, ended, giveBack, openHold } from "./machine-books.ts";
 import {
   type Act,
@@ -16,11 +14,11 @@ import {
   unchanged,
 } from "./rental.ts";
 
-/** Upstream stops a fixed run itself; this much later we do. */
+/** Upstream stops a fixed run itself; if it does not, we do this much later. */
 export const AUTO_STOP_GRACE_MS = 30_000;
-/** While the hour that comes is paid only in part, money for the rest is looked for this often. */
+/** How often to look for the rest of the money while the next hour is paid only in part. */
 export const RETRY_SHORT_MS = 10_000;
-/** What was used is booked this long after the end was asked for, whatever upstream shows. */
+/** Usage is booked this long after the end was requested, whatever upstream shows. */
 export const BOOK_AFTER_MS = 600_000;
 export const OVERDUE_EVERY_MS = 300_000;
 
@@ -29,7 +27,7 @@ export function launchHold(rate: Rate, hours: number | null): number {
   return rate.priceNanoUsd * (hours ?? 1);
 }
 
-/** The rental of a launch. Its hold is open from the transaction that stores it. */
+/** The rental of a launch. The transaction that stores it opens its hold. */
 export function openMachine(rate: Rate, hours: number | null): Step<MachineRental> {
   const amountNanoUsd = launchHold(rate, hours);
   const rental: MachineRental = {
@@ -44,11 +42,11 @@ export function openMachine(rate: Rate, hours: number | null): Step<MachineRenta
   return { rental, acts: [{ act: "hold", n: 1, amountNanoUsd }], stop: null };
 }
 
-/** It was seen running for the first time, since `startedAtMs`. */
+/** Starts the rental when the machine was first seen running, from `startedAtMs` on. */
 export function begin(rental: MachineRental, startedAtMs: number, { hourMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;
   if (phase.at === "ending" && phase.fromMs === null && rental.heldNanoUsd !== null && startedAtMs < phase.endMs) {
-    // The hold of a launch pays for an hour at least; more than that is never charged after an early stop.
+    // A launch's hold pays for at least an hour, and an early stop never costs more than the hold.
     return unchanged({ ...rental, phase: { ...phase, fromMs: startedAtMs } });
   }
   if (phase.at !== "waiting") return unchanged(rental);
@@ -63,7 +61,7 @@ export function begin(rental: MachineRental, startedAtMs: number, { hourMs }: Le
   return unchanged({ ...rental, phase: running });
 }
 
-/** What `hours` more cost. */
+/** The price of `hours` more. */
 export const extensionHold = (rental: MachineRental, hours: number): number => rental.rate.priceNanoUsd * hours;
 
 /** Moves a fixed run's end by `hours`, with the money for it. The caller has checked that there is room. */
@@ -71,7 +69,7 @@ export function extend(rental: MachineRental, hours: number, lengths: Lengths): 
   return stretched(rental, hours, lengths);
 }
 
-/** Takes an extension back that upstream certainly did not carry out. */
+/** Reverts an extension that upstream certainly did not execute. */
 export function takeBackExtension(rental: MachineRental, hours: number, lengths: Lengths): Step<MachineRental> {
   return stretched(rental, -hours, lengths);
 }
@@ -98,7 +96,7 @@ function stretched(rental: MachineRental, hours: number, { hourMs }: Lengths): S
 export function turnMachine(rental: MachineRental, nowMs: number, facts: TurnFacts): Step<MachineRental> {
   const step = turnPhase(rental, nowMs, facts);
   if (rental.phase.at !== "running" || step.rental.phase.at !== "ending") return step;
-  // It ends in this turn, perhaps long ago: what ran on since is a loss already.
+  // It ends in this turn, perhaps long ago: the time since then is a loss already.
   const after = turnEnding(step.rental, step.rental.phase, nowMs, facts);
   return { rental: after.rental, acts: [...step.acts, ...after.acts], stop: step.stop };
 }
@@ -145,7 +143,7 @@ function turnHourly(
   return { rental: { ...held.rental, phase: running }, acts, stop: null };
 }
 
-/** Inside a stretch that is paid only in part: takes what there is by now. */
+/** In a stretch that is paid only in part: holds what money there is now. */
 function topUp(rental: MachineRental, phase: Phase<"running">, nowMs: number, facts: TurnFacts): Step<MachineRental> {
   const { heldNanoUsd } = rental;
   if (phase.paidUntilMs >= phase.goalMs || heldNanoUsd === null || nowMs < phase.triedMs + RETRY_SHORT_MS) {
@@ -166,7 +164,7 @@ function topUp(rental: MachineRental, phase: Phase<"running">, nowMs: number, fa
   };
 }
 
-/** A fixed run: charges the hours that are over and keeps the rest of the hold. No room is needed. */
+/** A fixed run: charges the hours that are over and keeps the rest of the hold. It needs no more money. */
 function turnFixed(
   rental: MachineRental,
   phase: Phase<"running">,
@@ -194,7 +192,7 @@ function turnFixed(
   };
 }
 
-/** The end was asked for and is not seen: books after ten minutes; what runs on is the operator's loss. */
+/** The end was requested but not seen: books after ten minutes. Later running time is the operator's loss. */
 function turnEnding(
   rental: MachineRental,
   phase: Phase<"ending">,
@@ -223,7 +221,10 @@ function turnEnding(
   return { rental: { ...after, phase: { ...phase, overdueMs, lossHours } }, acts, stop: null };
 }
 
-/** It was seen preempted; `lastRunningMs` is when it was last seen running. The rest of the hold is kept. */
+/**
+ * Pauses the charge of a preempted machine at `lastRunningMs`, when it was last seen running. Keeps the rest of the
+ * hold.
+ */
 export function preempt(rental: MachineRental, lastRunningMs: number, { hourMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;
   if (phase.at !== "running") return unchanged(rental);
@@ -249,8 +250,8 @@ export function preempt(rental: MachineRental, lastRunningMs: number, { hourMs }
 }
 
 /**
- * It runs again, since `fromMs`. After a day its hold is gone, so it is stopped. By the hour it is paid as far as the
- * hold goes; the turn that follows looks for the rest of the hour.
+ * Resumes a machine that runs again since `fromMs`. After a day its hold is gone, so it is stopped. An hourly machine
+ * is paid as far as the hold goes; the next turn gets money for the rest of the hour.
  */
 export function resume(rental: MachineRental, fromMs: number, { hourMs, dayMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;

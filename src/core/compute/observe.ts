@@ -1,8 +1,9 @@
 /**
- * Takes in what upstream shows of a machine: documents from lists and reads, in any order, twice, late, or none.
+ * Applies what upstream shows of a machine: documents from lists and reads, in any order, repeated, late, or missing.
  *
- * A document requested before the row last changed is ignored, and so is one older than the last. Ended stays ended.
- * Upstream's clock is moved into what we know. Absence from a list proves nothing; two 404 by id a minute apart do.
+ * A document requested before the row last changed is ignored, and so is one older than the last. An ended row stays
+ * ended. Upstream's times are limited to the range that our own records allow. Absence from a list proves nothing; two
+ * 404s by id a minute apart do.
  */
 import { closeMachine, forgetBefore, ranOn } from "./machine-books.ts";
 import { begin, preempt, resume, takeBackExtension } from "./machine-rental.ts";
@@ -32,18 +33,18 @@ export type Shown<Document = MachineDocument> =
   | { readonly kind: "found"; readonly document: Document; readonly sameUntilMs: number | null }
   | { readonly kind: "same" | "absent" | "not_found" };
 
-/** The row after what was shown, and what to book and log. The row's turn must follow in the same transaction. */
+/** The row after the change, and what to book and log. The row's turn must follow in the same transaction. */
 export interface Observed<Row> {
   readonly row: Row;
   readonly acts: readonly Act[];
 }
 
-/** A create whose answer was lost has failed if two lists lack it that began this long after it was sent. */
+/** A create without an answer has failed if two lists lack it that were requested this long after it was sent. */
 const CREATE_PROOF_MS = 120_000;
 const LISTS_FOR_PROOF = 2;
-/** Two reads answered 404, this far apart, prove that it is gone. */
+/** Two reads with 404, this far apart, prove that it is gone. */
 const GONE_PROOF_MS = 60_000;
-/** How long an extension may take to show, and how often it is sent. */
+/** How long an extension may take to show, and how many times it is sent. */
 export const EXTEND_PROOF_MS = 60_000;
 export const MOST_EXTENDS = 2;
 /** An instance that runs without an SSH command is read often for this long. */
@@ -86,7 +87,7 @@ function found(row: MachineRow, document: MachineDocument, askedAtMs: number, no
   return { row: change.row, acts: [...priced.acts, ...acts, ...change.acts] };
 }
 
-/** The operator pays what upstream's document shows. It is compared with the book once. */
+/** The price in upstream's document is what the operator pays. It is compared with the price book once. */
 function comparePrice(row: MachineRow, { rateNanoUsd }: MachineDocument): Observed<MachineRow> {
   if (row.seen.priced || rateNanoUsd === null) return { row, acts: [] };
   const { rate } = row.rental;
@@ -111,7 +112,7 @@ const runs = (state: MachineState): boolean => state === "running" || state === 
 function showing(row: MachineRow, document: MachineDocument, askedAtMs: number): MachineRow {
   const { seen } = row;
   const begun = seen.firstRunningMs !== null;
-  // Pending again is a rebuild or a scale: it goes on running and being charged.
+  // Pending after running means a rebuild or a scale: it still runs and is charged.
   const alive = runs(document.state) || (begun && document.state === "pending" && seen.state !== "preempted");
   return {
     ...row,
@@ -132,7 +133,7 @@ function showing(row: MachineRow, document: MachineDocument, askedAtMs: number):
   };
 }
 
-/** When it started: upstream's time, moved between the launch and now. Null: it never ran. */
+/** When it started: upstream's time, limited to between the launch and now. Null: it never ran. */
 function startOf(row: MachineRow, document: MachineDocument, nowMs: number): number | null {
   const startedAtMs = document.startedAtMs ?? (runs(document.state) ? nowMs : null);
   return startedAtMs === null ? null : Math.min(Math.max(startedAtMs, row.createdAtMs), nowMs);
@@ -153,7 +154,7 @@ function moneyOf(
     case "degraded": {
       const { phase } = begun;
       if (phase.at !== "preempted") return { rental: forgetBefore(begun, askedAtMs), acts: [] };
-      // A start after the preemption is when it resumed; else it is when it was first seen again.
+      // A start after the preemption is the time of resumption; without one, use the time it was first seen again.
       const again = startMs !== null && startMs > phase.sinceMs ? startMs : askedAtMs;
       return resumed(begun, Math.min(again, nowMs), lengths);
     }
@@ -171,7 +172,7 @@ function moneyOf(
 
 const resumed = (rental: MachineRental, fromMs: number, lengths: Lengths) => resume(rental, fromMs, lengths);
 
-/** What follows for the row from what was shown: an end, a stop, a rebuild that is done. */
+/** Changes to the row that follow from the document: an end, a stop, a finished rebuild. */
 function settled(row: MachineRow, document: MachineDocument, nowMs: number): MachineRow {
   if (document.state === "ended") {
     const reason = row.wants.end?.reason ?? shownReason(document.reason);
@@ -179,7 +180,7 @@ function settled(row: MachineRow, document: MachineDocument, nowMs: number): Mac
   }
   const { phase } = row.rental;
   if (phase.at === "ending" && row.wants.end === null) {
-    // Its money ended in this step: it came back after its hold was released.
+    // Its money ended in this step: it resumed after its hold was released.
     return { ...row, wants: { ...row.wants, end: { reason: "preempted", askedMs: nowMs } } };
   }
   return rebuilt(row);
@@ -193,8 +194,8 @@ function rebuilt(row: MachineRow): MachineRow {
 }
 
 /**
- * A change without an answer is over when its effect is seen. An extension that was sent twice and shows no effect a
- * minute later was not executed: the tenant gets its hold back.
+ * An unanswered change is over when its effect is seen. An extension that was sent twice and shows no effect a minute
+ * later was not executed, so its hold is released.
  */
 function resolveChange(row: MachineRow, lengths: Lengths): Observed<MachineRow> {
   const { sending, seen, wants, rental } = row;
@@ -207,7 +208,7 @@ function resolveChange(row: MachineRow, lengths: Lengths): Observed<MachineRow> 
   return { row: { ...row, sending: null, rental: back.rental }, acts: back.acts };
 }
 
-/** Upstream's other reasons are the operator's business. */
+/** Tenants do not see upstream's other reasons. */
 function shownReason(reason: EndReason | null): EndReason {
   return reason === "duration_expired" || reason === "failed" || reason === "preempted" ? reason : "admin";
 }
@@ -217,7 +218,7 @@ function ended(row: MachineRow, reason: EndReason, endedAtMs: number): MachineRo
   return { ...row, seen, sending: null, wants: { ...row.wants, rebuild: null } };
 }
 
-/** An ended row is seen again. If it is alive, it is stopped, and what it costs is the operator's loss. */
+/** An ended row is seen again. If it is alive, it is stopped, and its cost is the operator's loss. */
 function haunted(
   row: MachineRow,
   document: MachineDocument,
@@ -238,7 +239,7 @@ function haunted(
   return { row: { ...row, seen: { ...seen, askedAtMs, haunts } }, acts };
 }
 
-/** A list shows it as it was: it still ran when the list was requested. */
+/** A list shows it unchanged: it still ran when the list was requested. */
 function same(row: MachineRow, askedAtMs: number): Observed<MachineRow> {
   const { seen } = row;
   if (!runs(seen.state)) return { row: { ...row, seen: { ...seen, askedAtMs } }, acts: [] };
@@ -253,7 +254,7 @@ function absent(row: MachineRow, askedAtMs: number, nowMs: number, lengths: Leng
   const missing: Missing = seen.missing ?? { lists: 0, notFoundMs: null };
   if (row.upstreamId !== null) return { row: { ...row, seen: { ...seen, askedAtMs, missing } }, acts: [] };
   if (row.create !== "unknown" || askedAtMs < row.createdAtMs + CREATE_PROOF_MS) return { row, acts: [] };
-  // The same list twice is one list.
+  // The same list counts once.
   const lists = askedAtMs > seen.askedAtMs ? missing.lists + 1 : missing.lists;
   const counted = { ...row, seen: { ...seen, askedAtMs, missing: { ...missing, lists } } };
   if (lists < LISTS_FOR_PROOF) return { row: counted, acts: [] };
@@ -278,7 +279,7 @@ function notFound(row: MachineRow, askedAtMs: number, nowMs: number, lengths: Le
   };
 }
 
-/** Whether upstream is to be looked at every 5 s for this row, instead of every 60 s. */
+/** Whether to check upstream every 5 s for this row, instead of every 60 s. */
 export function inTransition(row: MachineRow, nowMs: number): boolean {
   const { seen, wants, launched } = row;
   if (seen.state === "ended") return seen.haunts;

@@ -1,11 +1,11 @@
 /**
- * Why a compute call is not served: a closed union, and its table to HTTP. Each text says what to do. None has a name
- * or id of upstream, or says whether another account has what was named.
+ * Why a compute call is refused: a closed union, and its table to HTTP. Each message tells the caller what to do. None
+ * contains a name or id of upstream, or reveals whether another account has the resource.
  */
 import { formatUsd } from "../pricing/money.ts";
 import type { ResourceKind } from "./resource.ts";
 
-/** What was wrong with the state of a resource. */
+/** Why a resource's state does not allow the call. */
 export type StateFault =
   | "not_running"
   | "pending"
@@ -45,7 +45,7 @@ export type ComputeRefusal =
   | { readonly kind: "upstream_refused"; readonly status: 400 | 409; readonly text: string }
   | { readonly kind: "unavailable"; readonly retryAfterMs: number | null };
 
-/** What tenants call each kind. */
+/** The name of each kind in messages to tenants. */
 const KIND_WORDS: Readonly<Record<ResourceKind, string>> = {
   instance: "GPU instance",
   cluster: "GPU cluster",
@@ -84,7 +84,7 @@ const DUPLICATE: Readonly<Record<"name" | "mount_path" | "registry_url", string>
   registry_url: "this registry_url",
 };
 
-/** A compute refusal over HTTP. The contract's body is `{error}` alone; the code is for our own records. */
+/** A compute refusal over HTTP. The contract's body is only `{error}`; the code is for our own records. */
 export interface ComputeHttp {
   readonly status: number;
   readonly message: string;

@@ -4,8 +4,8 @@ import type { Lengths, MachineRental, Rental, Step, StorageRental, TurnFacts } f
 import { storageDueMs, turnStorage } from "./storage-rental.ts";
 
 /**
- * Brings a rental's money up to `nowMs`, however late: charges what is over, holds what comes next, and asks for a stop
- * if the next stretch cannot be paid. A second turn at the same time changes nothing.
+ * Brings a rental's money up to `nowMs`, however late: charges finished periods, holds the next one, and asks for a
+ * stop if that cannot be paid. A second turn at the same time changes nothing.
  */
 export function turn(rental: MachineRental, nowMs: number, facts: TurnFacts): Step<MachineRental>;
 export function turn(rental: StorageRental, nowMs: number, facts: TurnFacts): Step<StorageRental>;
@@ -15,8 +15,8 @@ export function turn(rental: Rental, nowMs: number, facts: TurnFacts): Step {
 }
 
 /**
- * When the next turn has something to do; null: not before another step. May lie in the past. Unpaid storage is also
- * due with every credit.
+ * When the next turn has something to do; null: not before another step. May be in the past. Unpaid storage is also due
+ * with every credit.
  */
 export function turnDueMs(rental: Rental, facts: Pick<TurnFacts, "graceDays" | keyof Lengths>): number | null {
   return rental.kind === "machine" ? machineDueMs(rental, facts) : storageDueMs(rental, facts);

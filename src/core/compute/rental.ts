@@ -1,11 +1,12 @@
 /**
- * Compute: the decisions about GPU instances, clusters, storage, images and SSH keys. Rows and facts in, decisions out.
+ * Compute: the decisions about GPU instances, clusters, storage, images and SSH keys. They take rows and facts and
+ * return decisions.
  *
- * This folder knows no table, no upstream call and no clock. `turn` (rental-turn.ts) and the steps beside it move a rental's
- * money, observe.ts takes in what upstream shows, wants.ts says what to send next, rules/ answers the tenant's calls,
- * documents.ts writes what tenants read.
+ * This folder must not know tables, upstream calls or the clock. `turn` (rental-turn.ts) and the steps beside it move a
+ * rental's money, observe.ts applies what upstream shows, wants.ts decides what to send next, launches.ts and
+ * changes.ts answer the tenant's calls, and documents.ts writes what tenants read.
  *
- * This file: a rental is the money of one resource. Its time is cut into periods with the numbers n = 1, 2, 3, ...; a
+ * This file: a rental is the money of one resource. Its time is divided into periods numbered n = 1, 2, 3, ... Each
  * period has one hold and ends with one charge, never above the hold. Amounts are rounded up per period, so n periods
  * come to at most n nano-USD more than rate times time.
  */
@@ -34,7 +35,7 @@ export function rateFor(rateNanoUsd: number, ms: number, lengthMs: number): numb
   return Number((BigInt(rateNanoUsd) * BigInt(ms) + length - 1n) / length);
 }
 
-/** How many whole ms an amount pays for; 0 without money. A rate of 0 has no end. */
+/** How many whole ms an amount pays for; 0 without money. Infinite at a rate of 0. */
 export function msFor(amountNanoUsd: number, rateNanoUsd: number, lengthMs: number): number {
   if (rateNanoUsd === 0) return Number.MAX_SAFE_INTEGER;
   if (amountNanoUsd <= 0) return 0;
@@ -43,7 +44,7 @@ export function msFor(amountNanoUsd: number, rateNanoUsd: number, lengthMs: numb
   return ms > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(ms);
 }
 
-/** Metered quantity of a stretch: GPU-ms of true hours. */
+/** Metered quantity of a stretch of time: GPU-ms, in true hours. */
 export function gpuMs(gpus: number, ms: number, hourMs: number): number {
   return Number((BigInt(gpus) * BigInt(ms) * BigInt(TRUE_HOUR_MS)) / BigInt(hourMs));
 }
@@ -65,11 +66,11 @@ interface Booked extends Period {
 }
 
 /**
- * What the account books, in this order, in the transaction that stores the new row. The id of hold, entry, event and
- * loss is `rentalCallId(account, resource, n)`.
+ * What the account books, in this order, in the transaction that stores the new row. Hold, entry, event and loss share
+ * the id `rentalCallId(account, resource, n)`.
  *
  * `hold` opens hold n, `resize` sets its amount, `charge` ends it with an entry and a usage event and releases the
- * rest, `release` ends it without a charge. `correct` gives a charged stretch back: a positive `correction` entry and an
+ * rest, `release` ends it without a charge. `correct` refunds a charged stretch: a positive `correction` entry and an
  * event with negative differences. `loss` sets (does not add to) the operator's loss of n.
  */
 export type MoneyAct =
@@ -80,7 +81,7 @@ export type MoneyAct =
   | ({ readonly act: "correct" } & Booked)
   | { readonly act: "loss"; readonly n: number; readonly costNanoUsd: number; readonly estimated: boolean };
 
-/** What the operator's log is told; `storage.*` are the tenant's events too. */
+/** Events for the operator's log. Tenants see the `storage.*` events too. */
 type EventAct =
   | { readonly act: "event"; readonly event: "stop_overdue"; readonly sinceMs: number }
   | { readonly act: "event"; readonly event: "late_orphan" | "ended_runs" | "resumed_late" | "extended_twice" }
@@ -108,14 +109,15 @@ export interface MachineRental {
   /** The amount of hold n; null if it is not open. */
   readonly heldNanoUsd: number | null;
   readonly phase: MachinePhase;
-  /** Charged stretches that may have to be given back: those after it was last seen running. */
+  /** Charged stretches that may have to be refunded: those after it was last seen running. */
   readonly recent: readonly Period[];
 }
 
 /**
- * `waiting`: held, not seen running. `running`: period n began at `fromMs`; hold n pays until `paidUntilMs`, and it
- * should pay until `goalMs` (a fixed run: both are its end). `preempted`: nothing is charged; `leftMs` of a fixed run.
- * `ending`: nothing is charged from `endMs` on, upstream has not shown the end; `fromMs` null: it never started.
+ * `waiting`: held, not seen running. `running`: period n began at `fromMs`; hold n pays until `paidUntilMs`, and should
+ * pay until `goalMs` (for a fixed run both are its end). `preempted`: nothing is charged; `leftMs` remain of a fixed
+ * run. `ending`: nothing is charged from `endMs` on, and upstream has not shown the end; with `fromMs` null it never
+ * started.
  */
 type MachinePhase =
   | { readonly at: "waiting" }
@@ -124,7 +126,7 @@ type MachinePhase =
       readonly fromMs: number;
       readonly paidUntilMs: number;
       readonly goalMs: number;
-      /** When money for the rest was last looked for. */
+      /** When it last tried to get money for the rest. */
       readonly triedMs: number;
     }
   | { readonly at: "preempted"; readonly sinceMs: number; readonly leftMs: number | null }
@@ -132,7 +134,7 @@ type MachinePhase =
       readonly at: "ending";
       readonly fromMs: number | null;
       readonly endMs: number;
-      /** When the end was asked for: the bookings wait ten minutes from here for upstream. */
+      /** When the end was requested. The bookings wait up to ten minutes from here for upstream. */
       readonly askedMs: number;
       readonly overdueMs: number;
       readonly lossHours: number;
@@ -145,11 +147,11 @@ export interface StorageRental {
   readonly kind: "storage";
   readonly rate: Rate;
   readonly createdAtMs: number;
-  /** The newest day that was taken up, whether it is paid or not; 0 before the first. */
+  /** The newest day that was added, paid or not; 0 before the first. */
   readonly n: number;
   /** The hold of day 1; null if it is not open. */
   readonly heldNanoUsd: number | null;
-  /** `waiting`: not seen available. `ended`: no more days; unpaid ones are still asked for until the grace is over. */
+  /** `waiting`: not seen available. `ended`: no more days; unpaid ones are still retried until the grace is over. */
   readonly phase: "waiting" | "kept" | "ended";
   /** Days that begin at or after this are not charged. */
   readonly endMs: number | null;
@@ -164,13 +166,13 @@ export type Rental = MachineRental | StorageRental;
 /** What a turn needs to know besides the rental. */
 export interface TurnFacts extends Lengths {
   /**
-   * What money and budgets leave for one more hold, nano-USD; the rental's own hold is already taken off. Infinite
-   * without a limit. For storage, money alone. May be negative.
+   * What money and budgets leave for one more hold, nano-USD, after this rental's own hold. Infinite without a limit.
+   * For storage, money alone. May be negative.
    */
   readonly roomNanoUsd: number;
-  /** For storage: days after the first unpaid one until it is deleted; null: never. */
+  /** For storage: days from the first unpaid one until deletion; null: never. */
   readonly graceDays: number | null;
-  /** For storage: whether something that runs has it mounted. */
+  /** For storage: whether a running machine has it mounted. */
   readonly mounted: boolean;
 }
 

@@ -1,7 +1,8 @@
 /**
  * Resources: the rows that an account keeps of its instances, clusters, drives, filesystems, images and SSH keys. A row
- * is durable before anything is sent upstream, so what exists there has a row here. It keeps what was asked for
- * (`wants`), what upstream last showed (`seen`) and the money (`rental`). Ids are the account's own, over all kinds.
+ * is durable before anything is sent upstream, so everything that exists there has a row here. It stores the wanted
+ * state (`wants`), what upstream last showed (`seen`) and the money (`rental`). Ids are unique within the account,
+ * across all kinds.
  */
 import type { KeyId, TeamId } from "../ids.ts";
 import type { EndReason, MachineRental } from "./rental.ts";
@@ -46,23 +47,23 @@ export interface Launched {
   readonly filesystems: readonly Attachment[];
 }
 
-/** The end that was asked for. */
+/** A requested end. */
 interface WantedEnd {
   readonly reason: EndReason;
   readonly askedMs: number;
 }
 
-/** The state asked for. The wanted length of a fixed run is its rental's `hours`. */
+/** The requested state. The requested length of a fixed run is its rental's `hours`. */
 interface MachineWants {
   readonly end: WantedEnd | null;
   /** 1 for an instance. */
   readonly replicas: number;
   readonly setup: Setup;
-  /** A PATCH that is not seen done; `answeredMs`: when upstream accepted it. */
+  /** A PATCH whose effect is not seen yet; `answeredMs`: when upstream accepted it. */
   readonly rebuild: { readonly answeredMs: number | null } | null;
 }
 
-/** `none`: not seen yet. `stopping`: upstream ends it. `ended`: proven, and final. */
+/** `none`: not seen yet. `stopping`: upstream is ending it. `ended`: proven and final. */
 export type MachineState = "none" | "pending" | "running" | "degraded" | "preempted" | "stopping" | "ended";
 
 /** What upstream last showed. */
@@ -75,16 +76,16 @@ export interface MachineSeen {
   /** When it was first and last seen running (or rebuilding). */
   readonly firstRunningMs: number | null;
   readonly lastRunningMs: number | null;
-  /** When the document was requested that this comes from; older ones are ignored. */
+  /** When the document behind this was requested; older documents are ignored. */
   readonly askedAtMs: number;
   readonly hours: number | null;
   readonly replicas: number | null;
-  /** True once the cost that upstream shows was compared with the book's. */
+  /** True once upstream's cost was compared with the price book's. */
   readonly priced: boolean;
   readonly ssh: SshAccess | null;
   readonly jupyterUrl: string | null;
   readonly missing: Missing | null;
-  /** True while an ended row is seen alive upstream. It is stopped at the operator's cost. */
+  /** True while an ended row still runs upstream. It is stopped at the operator's cost. */
   readonly haunts: boolean;
 }
 
@@ -97,8 +98,8 @@ export interface SshAccess {
 }
 
 /**
- * It was not found. `lists`: how many lists lack a create whose answer was lost. `notFoundMs`: when a read by id was
- * first answered 404.
+ * Evidence that it is missing. `lists`: how many lists lack a create without an answer. `notFoundMs`: the time of the
+ * first 404 on a read by id.
  */
 export interface Missing {
   readonly lists: number;
@@ -106,12 +107,12 @@ export interface Missing {
 }
 
 /**
- * What became of the create: it is sent once. `unknown`: no answer. `refused`: certainly not executed; tenants do not
+ * The result of the create, which is sent once. `unknown`: no answer. `refused`: certainly not executed; tenants do not
  * see the row. `lost`: no answer, and not found for long enough.
  */
 type CreateState = "unknown" | "done" | "refused" | "lost";
 
-/** A call that was sent and whose effect was not seen. */
+/** A call that was sent and whose effect was not seen yet. */
 export interface Sending {
   readonly verb: "stop" | "extend" | "scale" | "patch";
   readonly tries: number;
@@ -126,7 +127,7 @@ interface RowBase {
   readonly tag: string;
   readonly by: MadeBy;
   readonly createdAtMs: number;
-  /** When the row last changed by a call of ours; documents requested before are ignored. */
+  /** When one of our calls last changed the row; documents requested before are ignored. */
   readonly changedAtMs: number;
   readonly upstreamId: number | null;
   readonly create: CreateState;
@@ -142,13 +143,13 @@ export interface MachineRow extends RowBase {
   readonly rental: MachineRental;
 }
 
-/** Whether it runs or may come to run: it counts against `max_gpus`, and its attachments are in use. */
+/** Whether it runs or may start to: it counts against `max_gpus`, and its attachments are in use. */
 const isLive = (row: MachineRow): boolean => row.seen.state !== "ended" && row.create !== "refused";
 
-/** GPUs that count against `max_gpus`: those that will run. */
+/** GPUs that count against `max_gpus`: those of machines that run or may start to. */
 export const gpusOf = (row: MachineRow): number => (isLive(row) ? row.launched.gpuCount * row.wants.replicas : 0);
 
-/** Whether it shows as running, as the contract's `terminate` asks for. */
+/** Whether it shows as running, which the contract's `terminate` requires. */
 export const showsRunning = ({ seen, wants }: MachineRow): boolean =>
   (seen.state === "running" || seen.state === "degraded") && wants.rebuild === null;
 
@@ -189,7 +190,7 @@ export function instanceStatus(row: MachineRow): InstanceStatus {
   return showsRunning(row) ? "running" : "pending";
 }
 
-/** The contract's status of a cluster: it has no word for an end that is under way. */
+/** The contract's status of a cluster. It has none for an end that is in progress. */
 export function clusterStatus({ seen }: MachineRow): ClusterStatus {
   switch (seen.state) {
     case "ended":

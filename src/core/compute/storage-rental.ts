@@ -1,6 +1,6 @@
 /**
- * The money of drives and filesystems. Day 1 is held at the create and charged when upstream shows it available; each
- * later day is charged at its start. What cannot be paid stays owed: it is asked for at every turn, oldest day first.
+ * The money of drives and filesystems. Day 1 is held at the create and charged when upstream shows it available. Each
+ * later day is charged at its start. A day that cannot be paid stays owed and is retried at every turn, oldest first.
  * After the grace the resource is deleted, with two warnings before.
  */
 import {
@@ -16,7 +16,7 @@ import {
 
 /** The tenant is warned this many days before a deletion. */
 const WARNED_DAYS = [3, 1] as const;
-/** More days at once are taken up by the turns that follow. */
+/** The most days that one turn adds; later turns add the rest. */
 const MOST_DAYS_A_TURN = 400;
 
 type StorageFacts = Pick<TurnFacts, "graceDays" | keyof Lengths>;
@@ -38,20 +38,20 @@ export function openStorage(rate: Rate, createdAtMs: number): Step<StorageRental
   return { rental, acts: [{ act: "hold", n: 1, amountNanoUsd }], stop: null };
 }
 
-/** It was seen available: day 1 is charged. */
+/** Charges day 1 when the storage was seen available. */
 export function beginStorage(rental: StorageRental, { dayMs }: Lengths): Step<StorageRental> {
   if (rental.phase !== "waiting") return unchanged(rental);
   const after: StorageRental = { ...rental, phase: "kept", heldNanoUsd: null };
   return { rental: after, acts: [chargeDay(rental, 1, dayMs)], stop: null };
 }
 
-/** No day that begins at `atMs` or later is charged. */
+/** Days that begin at `atMs` or later are not charged. */
 export function askStorageEnd(rental: StorageRental, atMs: number): Step<StorageRental> {
   const endMs = Math.min(rental.endMs ?? atMs, atMs);
   return unchanged(rental.phase === "ended" ? rental : { ...rental, endMs });
 }
 
-/** Upstream shows it deleted, lost or never made. Days that began before stay owed. */
+/** Closes the rental when upstream shows it deleted, lost or never created. Days that began before stay owed. */
 export function closeStorage(rental: StorageRental, endMs: number, { dayMs }: Lengths): Step<StorageRental> {
   if (rental.phase === "ended") return unchanged(rental);
   const asked = askStorageEnd(rental, endMs).rental;
@@ -80,7 +80,7 @@ export function turnStorage(rental: StorageRental, nowMs: number, facts: TurnFac
     const after = paid.length > 0 || begun !== rental ? { ...begun, unpaid, warnedMs: [] } : rental;
     return { rental: after, acts, stop: null };
   }
-  // A partial payment makes a later day the first unpaid one: the warnings begin anew.
+  // A partial payment makes a later day the first unpaid one, so the warnings start again.
   const warnedMs = paid.length > 0 ? [] : begun.warnedMs;
   return overdue({ ...begun, unpaid, warnedMs }, acts, nowMs, facts);
 }
@@ -96,7 +96,7 @@ function takeUpDays(rental: StorageRental, nowMs: number, dayMs: number): Storag
   return { ...rental, n: rental.n + count, unpaid: [...rental.unpaid, ...days] };
 }
 
-/** Warns, deletes, or gives the days up that nobody will pay. */
+/** Warns, deletes, or writes unpaid days off as a loss. */
 function overdue(
   rental: StorageRental,
   paidActs: readonly Act[],
@@ -122,7 +122,7 @@ function overdue(
     return { rental: warned, acts, stop: null };
   }
   if (nowMs < deletesAtMs || facts.mounted) return { rental, acts, stop: null };
-  // A day that begins just now is not begun.
+  // A day that starts at this very moment does not count.
   const owed = rental.unpaid.filter((day) => startOfDay(rental, day, dayMs) < nowMs);
   const n = rental.n - (rental.unpaid.length - owed.length);
   return { rental: { ...rental, n, unpaid: owed, endMs: nowMs }, acts, stop: "credit_depleted" };
@@ -139,7 +139,7 @@ function graceOverMs(rental: StorageRental, graceDays: number, dayMs: number): n
   return startOfDay(rental, rental.unpaid[0] ?? rental.n + 1, dayMs) + graceDays * dayMs;
 }
 
-/** When it may be deleted: after the grace, and never sooner after a warning than the warning says. */
+/** When it may be deleted: after the grace, and no sooner after a warning than the warning announced. */
 function deletionMs(rental: StorageRental, graceDays: number | null, dayMs: number): number | null {
   if (graceDays === null || rental.unpaid.length === 0) return null;
   return Math.max(
@@ -148,10 +148,10 @@ function deletionMs(rental: StorageRental, graceDays: number | null, dayMs: numb
   );
 }
 
-/** Whether it shows `suspended` where nothing has it mounted, and may not be attached. */
+/** Whether it shows `suspended` while unmounted, and may not be attached. */
 export const isUnpaid = (rental: StorageRental): boolean => rental.unpaid.length > 0;
 
-/** Unpaid days are also tried with every credit. */
+/** Unpaid days are also retried with every credit. */
 export function storageDueMs(rental: StorageRental, { graceDays, dayMs }: StorageFacts): number | null {
   if (rental.phase === "waiting") return null;
   const nextDayMs = startOfDay(rental, rental.n + 1, dayMs);

@@ -1,6 +1,6 @@
 /**
- * Which of the calls that wait for the broker's budget is sent next: stops first, then launches and other calls, the
- * accounts in turn, so that an account that asks for much keeps no other waiting.
+ * Chooses which waiting call the broker sends next: stops first, then launches and other calls. Accounts take turns, so
+ * that a busy account does not delay the others.
  */
 import type { CallClass } from "./call-budget.ts";
 
@@ -12,8 +12,8 @@ export interface WaitingCall {
 const ORDER: readonly CallClass[] = ["stop", "create", "call", "list"];
 
 /**
- * The index of the next call among those of classes that may be sent now; undefined if there is none. `servedAt`: a
- * count that grows with each call sent, as it stood at the account's last one.
+ * The index of the next call, among those of classes that may be sent now; undefined if there is none. `servedAt`: for
+ * each account, the running number of its last call that was sent.
  */
 export function nextCall(
   waiting: readonly WaitingCall[],

@@ -1,6 +1,6 @@
 /**
- * Upstream's documents, read with tolerance: unknown fields are dropped, a field of a wrong type counts as absent, and
- * texts are bounded. Only id, name and status are needed; without them a document says nothing.
+ * Parses upstream's documents tolerantly: unknown fields are dropped, a field of a wrong type counts as absent, and
+ * text length is limited. A document needs only id, name and status; without them it is ignored.
  */
 import { parseObject } from "../formats/json-fields.ts";
 import { NANO_PER_USD } from "../pricing/money.ts";
@@ -9,7 +9,7 @@ import { END_REASONS, type EndReason } from "./rental.ts";
 import type { SshAccess } from "./resource.ts";
 
 const MOST_TEXT = 2_000;
-/** Years that a clock may show; others are no time. */
+/** The range of plausible times; others count as absent. */
 const FIRST_MS = Date.UTC(2020, 0, 1);
 const LAST_MS = Date.UTC(2100, 0, 1);
 
@@ -26,7 +26,7 @@ const STATES: Readonly<Record<string, { state: MachineDocument["state"]; reason?
   failed: { state: "ended", reason: "failed" },
 };
 
-/** An instance or cluster, or `GET /gpu-instances/{id}`, which wraps it. Undefined if it cannot be read. */
+/** Parses an instance or cluster, also in the wrapper of `GET /gpu-instances/{id}`. Undefined if it cannot be read. */
 export function readMachine(body: string): MachineDocument | undefined {
   const outer = parseObject(body);
   const inner = outer?.instance;

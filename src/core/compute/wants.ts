@@ -1,9 +1,9 @@
 /**
- * Wants: what to send upstream so that a row becomes what was asked for, and what an answer means.
+ * Decides what to send upstream so that a row reaches its wanted state, and what the answer means.
  *
- * `next` gives one call at a time. The caller stores `sent(row, call)` before it sends, and gives the outcome to
- * `answered`. Stops, scales and PATCHes name an end state and are repeated; an extend is sent twice at most, the second
- * time only if upstream's end did not move; a create is never repeated, so no row asks for one.
+ * `next` gives one call at a time. The caller stores `sent(row, call)` before sending, and passes the outcome to
+ * `answered`. Stops, scales and PATCHes name an end state, so they are repeated. An extend is sent at most twice, the
+ * second time only if upstream's end did not move. A create is never repeated, so no row asks for one.
  */
 import type { ControlAnswer } from "./control.ts";
 import { askEnd } from "./machine-books.ts";
@@ -34,7 +34,7 @@ const READ_AGAIN_MS = 60_000;
 /** Waits between tries: 1 s, doubling to 60 s. */
 export const retryDelayMs = (tries: number): number => Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** Math.min(tries - 1, 6));
 
-/** The one call that moves what is seen towards what is wanted. A stop comes before everything. */
+/** The one call that moves the seen state towards the wanted one. A stop comes first. */
 export function next(row: MachineRow, nowMs: number): Next {
   if (row.upstreamId === null) return NONE;
   const { seen, wants, rental } = row;
@@ -56,7 +56,7 @@ export function next(row: MachineRow, nowMs: number): Next {
 function repeated(row: MachineRow, call: RowCall, nowMs: number): Next {
   const { sending } = row;
   if (sending?.verb !== call.verb) return { do: "send", call };
-  // While upstream shows that it stops, one more stop a minute is enough.
+  // While upstream shows the stop in progress, repeat it only once a minute.
   const delayMs = call.verb === "stop" && row.seen.state === "stopping" ? LONGEST_WAIT_MS : retryDelayMs(sending.tries);
   const atMs = sending.lastMs + delayMs;
   return nowMs >= atMs ? { do: "send", call } : { do: "wait", atMs };
@@ -73,7 +73,7 @@ function extending(row: MachineRow, hours: number, nowMs: number): Next {
   return { do: "send", call: { verb: "extend", hours } };
 }
 
-/** Not in a list: a read by id says more. After the first 404 the second follows a minute later. */
+/** A list lacks it, so read it by id. After the first 404 the second read follows a minute later. */
 function readAgain(row: MachineRow, nowMs: number): Next {
   const firstMs = row.seen.missing?.notFoundMs ?? null;
   const atMs = firstMs === null ? row.seen.askedAtMs : Math.max(firstMs + READ_AGAIN_MS, row.seen.askedAtMs + 1_000);
@@ -101,9 +101,9 @@ export const formerOf = ({ wants, rental }: MachineRow): Sending["former"] => ({
 });
 
 /**
- * What came of a call. `done`: 2xx, with the object if the answer had one. `refused`: upstream said no, in `text`,
- * already without names and ids of upstream. `not_executed`: refused connection, 503, 429. `unknown`: other 5xx,
- * reset, 20 s of silence. `not_found`: 404 on a row's id.
+ * The outcome of a call. `done`: 2xx, with the object if the answer had one. `refused`: upstream refused; `text` is
+ * free of its names and ids. `not_executed`: refused connection, 503, 429. `unknown`: other 5xx, reset, 20 s of
+ * silence. `not_found`: 404 on a row's id.
  */
 export type CallOutcome<Document = MachineDocument> =
   | { readonly kind: "done"; readonly document: Document | null }
@@ -114,7 +114,7 @@ export type CallOutcome<Document = MachineDocument> =
   | { readonly kind: "not_executed"; readonly retryAfterMs: number | null }
   | { readonly kind: "unknown" };
 
-/** What the broker's answer to a call means. `read`: the object in the body of a 2xx; null if it has none. */
+/** Reads the outcome from the broker's answer. `read`: parses the object in the body of a 2xx; null if it has none. */
 export function outcomeOf<Document>(
   verb: RowCall["verb"],
   answer: ControlAnswer,
@@ -125,7 +125,7 @@ export function outcomeOf<Document>(
   const { status, body } = answer;
   if (status >= 200 && status < 300) {
     const document = read(body);
-    // A create without a readable object has made something whose id is not known.
+    // A create without a readable object made something with an unknown id.
     return verb === "create" && document === null ? { kind: "unknown" } : { kind: "done", document };
   }
   if (status === 503 || status === 429) return { kind: "not_executed", retryAfterMs: null };
@@ -135,12 +135,12 @@ export function outcomeOf<Document>(
   return status >= 400 && status < 500 ? { kind: "refused", status: 400, text: body } : { kind: "unknown" };
 }
 
-/** `refusal`: what the tenant is told who waits for this call; null: it was accepted, the row says the rest. */
+/** `refusal`: the answer to the tenant who waits for this call. Null: accepted, see the row. */
 export interface Answered<Row> extends Observed<Row> {
   readonly refusal: ComputeRefusal | null;
 }
 
-/** Takes in what came of `call`, which was sent at `sentMs`. */
+/** Applies the outcome of `call`, which was sent at `sentMs`. */
 export function answered(
   row: MachineRow,
   call: RowCall,
@@ -168,7 +168,7 @@ const told = (row: MachineRow, acts: readonly Act[] = [], refusal: ComputeRefusa
 });
 
 function createAnswered(row: MachineRow, outcome: CallOutcome, nowMs: number, lengths: Lengths): Answered<MachineRow> {
-  // A list may have found it, or given it up, before the answer came.
+  // A list may have found it, or proven it lost, before the answer came.
   if (row.create !== "unknown" || outcome.kind === "unknown" || outcome.kind === "not_found") return told(row);
   if (outcome.kind === "done") {
     if (!outcome.document) return told(row);
@@ -181,7 +181,7 @@ function createAnswered(row: MachineRow, outcome: CallOutcome, nowMs: number, le
   return told(refused, money.acts, refusalOf(outcome));
 }
 
-/** Nothing was made: the hold is released, and tenants never see the row. */
+/** Nothing was created: releases the hold. Tenants never see the row. */
 function takeBackLaunch(row: MachineRow, nowMs: number): Observed<MachineRow> {
   const { rental } = row;
   const acts: Act[] = rental.heldNanoUsd === null ? [] : [{ act: "release", n: rental.n }];
@@ -217,7 +217,9 @@ function readAnswered(
   return told(seen.row, seen.acts);
 }
 
-/** A stop is repeated until its end is seen, whatever the answer. A 404 begins the proof that it is gone. */
+/**
+ * A stop is repeated until its end is seen, whatever the answer. After a 404, a second one must prove that it is gone.
+ */
 function stopAnswered(
   row: MachineRow,
   outcome: CallOutcome,
@@ -235,7 +237,7 @@ function changeAnswered(row: MachineRow, outcome: CallOutcome, nowMs: number, le
   if (!sending || sending.verb === "stop") return told(row);
   if (outcome.kind === "unknown") return told(row);
   if (outcome.kind === "done") return told(changeDone(row, outcome.document, nowMs));
-  // An earlier try may have been executed: what upstream shows next decides.
+  // An earlier try may have been executed: the next document from upstream decides.
   if (sending.tries > 1 && outcome.kind !== "refused") return told(row);
   const refusal: ComputeRefusal =
     outcome.kind === "not_found" ? { kind: "unavailable", retryAfterMs: null } : refusalOf(outcome);
@@ -264,21 +266,21 @@ function changeDone(row: MachineRow, document: MachineDocument | null, nowMs: nu
     case "scale":
       return { ...after, sending: null, seen: { ...seen, replicas: document?.replicas ?? wants.replicas } };
     default:
-      // Accepted is extended, whatever the object shows so early.
+      // An accepted extend counts as done, even if the object does not show it yet.
       return { ...after, sending: null, seen: { ...seen, hours: Math.max(document?.hours ?? 0, rental.hours ?? 0) } };
   }
 }
 
-/** The end is wanted from now on, for this reason; the first reason stays. Nothing is charged after `nowMs`. */
+/** Wants the end from now on. The first reason stays. Nothing is charged after `nowMs`. */
 export function wantEnd(row: MachineRow, reason: EndReason, nowMs: number): MachineRow {
   if (row.seen.state === "ended" || row.wants.end !== null) return row;
   const rental = askEnd(row.rental, nowMs).rental;
-  // What was being changed does not matter any more.
+  // Changes in progress no longer matter.
   const wants = { ...row.wants, end: { reason, askedMs: nowMs }, rebuild: null };
   return { ...row, rental, wants, sending: null, changedAtMs: nowMs };
 }
 
-/** The turn of a row's rental; a stop that it asks for becomes the row's want. */
+/** Runs the turn of a row's rental. If it asks for a stop, the row wants its end. */
 export function turned(row: MachineRow, nowMs: number, facts: TurnFacts): Observed<MachineRow> {
   const step = turn(row.rental, nowMs, facts);
   const after = { ...row, rental: step.rental };

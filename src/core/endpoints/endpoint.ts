@@ -1,6 +1,7 @@
 /**
- * Endpoints: the contract as a table of values. A row says how its body is checked, what the call may use and what of
- * the answer a tenant may see. Endpoints do not know who calls, which target serves or what it costs.
+ * Endpoints: the contract as a table of values (`core/endpoints`). A row says how its body is checked, what the call
+ * may use, and which parts of the answer a tenant may see. Endpoints must not know who calls, which target serves, or
+ * what it costs.
  *
  * `endpoint()` checks an entry against its own body type and then erases that type: `parse` returns a plain `Call`, so
  * nothing downstream depends on the endpoint. To add an endpoint, add an entry.
@@ -89,7 +90,7 @@ export interface Endpoint {
   capField(row: Pick<ModelRow, "capField"> | undefined): string | null;
   /** The kind of id that the answer hands out, owned by the account from then on; null if none. */
   readonly creates: OwnedRef["kind"] | null;
-  /** The answer may say that the id which the call names is deleted: then it is the account's no more. */
+  /** The answer may report that the id in the path was deleted. The account then no longer owns it. */
   readonly deletes: boolean;
   /** Which members of a JSON answer pass. */
   readonly answerRules: MemberRules;
@@ -143,7 +144,7 @@ export interface EndpointEntry<Body> {
   readonly creates?: OwnedRef["kind"];
   /** (No.) */
   readonly deletes?: boolean;
-  /** Completes the answer of a free call by what clients need and the upstream may leave out (nothing). */
+  /** Adds to a free call's answer what clients need and the upstream may omit (nothing). */
   readonly completes?: JsonReader["completed"];
   /** Names of the top-level members of a JSON answer that pass (all: it is rewritten, or not JSON). */
   readonly answer?: ReadonlySet<string>;

@@ -3,7 +3,7 @@ import type { HttpRefusal } from "../http-refusal.ts";
 
 export type ErrorShape = "openai" | "video" | "compute";
 
-/** Codes that the contract's video errors spell differently. */
+/** Error codes that differ on the contract's video calls. */
 const VIDEO_WORDS: Readonly<Record<string, string>> = { invalid_request_error: "invalid_request" };
 
 const BODIES: Readonly<Record<ErrorShape, (http: HttpRefusal) => unknown>> = {

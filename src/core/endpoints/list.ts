@@ -23,7 +23,7 @@ export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z
   const checked = z
     .array(z.unknown())
     .superRefine((items, context) => {
-      // Like zod: a value of another shape aborts, so that a union reports it in its own words.
+      // Like zod: a value that is no list aborts, so that a union reports its own error.
       const complain = (path: PropertyKey[], message: string, sameShape = true) =>
         context.addIssue({ code: "custom", path, message, continue: sameShape });
       if (items.length < least || items.length > (most ?? items.length))

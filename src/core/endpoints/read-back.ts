@@ -11,7 +11,7 @@ export const acknowledgement = ({ id, model }: Owned): string => JSON.stringify(
 
 const event = (data: unknown): string => `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
 
-/** A response that was read back, as the event stream that the client asked for. Each text comes in one event. */
+/** A response that was read back, as the event stream that the client asked for. Each text is one event. */
 export function responseEvents(response: Record<string, unknown>): string {
   const type = response.status === "incomplete" ? "response.incomplete" : "response.completed";
   const added = new ResponseEvents(null).next({ type, response });

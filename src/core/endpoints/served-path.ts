@@ -1,6 +1,7 @@
 /**
- * Paths as clients write them. Base URLs come with a slash at their end, without `/v1`, or with it twice; where only one call can
- * be meant, that is served. Nothing is decoded here, and only calls under `/v1` are found, so no path leads to another API.
+ * Paths as clients write them. SDK base URLs come with a trailing slash, without `/v1`, or with it twice. If only one
+ * call can be meant, it is served. Nothing is decoded here, and only calls under `/v1` match, so no path leads to
+ * another API.
  */
 import { edits } from "../issue-words.ts";
 import { ENDPOINTS } from "./table.ts";
@@ -21,7 +22,7 @@ const SHAPES: readonly Shape[] = ENDPOINTS.filter(({ path }) => path.startsWith(
 const isCall = (method: string, path: string): boolean =>
   SHAPES.some((shape) => shape.method === (method === "HEAD" ? "GET" : method) && shape.pattern.test(path));
 
-/** The path that is meant, if it is a call's; otherwise the path as it is. A longer one is nobody's. */
+/** The path of the call that is meant, or the path unchanged. A longer path matches no call. */
 export function servedPath(method: string, path: string): string {
   if (path.length > LONGEST_PATH || isCall(method, path)) return path;
   const meant = versioned(path);
@@ -35,7 +36,7 @@ function versioned(path: string): string {
   return [VERSION, ...(first === -1 ? [] : segments.slice(first))].join("/");
 }
 
-/** The call whose path is closest to one that is not served, with its method; null if none is close. */
+/** The call with the path closest to one that is not served, with its method; null if none is close. */
 export function closestCall(method: string, path: string): string | null {
   const written = versioned(path.slice(0, LONGEST_COMPARED).toLowerCase());
   const ranked = ENDPOINTS.map((endpoint) => {

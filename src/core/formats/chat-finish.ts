@@ -1,7 +1,7 @@
 /**
- * Completes a chat stream that ends without a `finish_reason`, which the service's contract does not name: clients take
- * a choice without one for cut off. Each open choice gets a last chunk where OpenAI has it, before the usage chunk, once
- * `[DONE]` has shown that the stream is whole.
+ * Completes a chat stream that ends without a `finish_reason`. The service's contract does not name the field, but
+ * clients treat a choice without it as cut off. Each open choice gets a last chunk in the place where OpenAI sends it:
+ * before the usage chunk, once `[DONE]` has shown that the stream is whole.
  */
 import type { Added } from "./added-events.ts";
 import { asObject } from "./json-fields.ts";
@@ -9,18 +9,18 @@ import { isText } from "./response-items.ts";
 
 type Reason = "stop" | "tool_calls" | "function_call";
 
-/** Members that every chunk of a stream has alike. */
+/** Members that are equal in all chunks of a stream. */
 const HEAD = ["id", "object", "created", "model", "service_tier", "system_fingerprint"];
 
 export class ChatFinish {
   readonly #most: number;
   readonly #usageAsked: boolean;
-  /** Choices that have begun and not finished, and why they would. */
+  /** Choices that have begun and not finished, with the reason that each would finish for. */
   readonly #open = new Map<number, Reason>();
   readonly #finished = new Set<number>();
   #last: Record<string, unknown> = {};
 
-  /** `most`: choices of one stream. `usageAsked`: chunks may say `usage: null`. */
+  /** `most`: the largest number of choices in one stream. `usageAsked`: added chunks have `usage: null`. */
   constructor(most: number, usageAsked: boolean) {
     this.#most = most;
     this.#usageAsked = usageAsked;
@@ -48,12 +48,12 @@ export class ChatFinish {
     this.#open.set(index, called ?? "stop");
   }
 
-  /** Whether a choice is open: a usage chunk that comes now is to wait for what comes before it. */
+  /** Whether a choice is open. Then a usage chunk must wait for the choice's last chunk. */
   get open(): boolean {
     return this.#open.size > 0;
   }
 
-  /** What precedes `[DONE]`; nothing if each choice has finished. */
+  /** The chunks to add before `[DONE]`; none if each choice has finished. */
   end(): Added {
     if (!this.open) return { readFirst: false };
     const head = Object.fromEntries(HEAD.filter((name) => name in this.#last).map((name) => [name, this.#last[name]]));

@@ -1,4 +1,4 @@
-/** The events in which the words of a part, or the arguments of a call, come to their end. */
+/** Adds the events that close a part's text or a call's arguments. */
 import { type Fields, isText } from "./response-items.ts";
 import type { Item, Part } from "./response-progress.ts";
 import type { PartKind } from "./response-words.ts";
@@ -6,7 +6,7 @@ import type { PartKind } from "./response-words.ts";
 /** Adds an event. */
 type Add = (type: string, fields: Fields) => void;
 
-/** Words that came in no delta are said in one: clients build a text of these. */
+/** Text that came in no delta goes into one delta, because clients build the text from deltas. */
 export function sayWords(item: Item, part: Part, words: unknown, add: Add): void {
   if (part.said || !isText(words)) return;
   part.said = true;
@@ -20,7 +20,7 @@ export function closeWords(item: Item, part: Part, words: string, add: Add): voi
   add(`${part.kind.words}.done`, { ...placeOf(item, part), [part.kind.said]: words, ...logprobsOf(part.kind) });
 }
 
-/** `call`: with its name and all of its arguments. */
+/** `call`: the finished call, with its name and all of its arguments. */
 export function closeArguments(item: Item, call: Fields, add: Add): void {
   const at = { item_id: item.id, output_index: item.index };
   const name = "response.function_call_arguments";

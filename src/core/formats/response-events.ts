@@ -1,11 +1,11 @@
 /**
- * Completes the events of a streamed response. The service's contract names three; OpenAI's clients build a response from
- * a whole order: created, in_progress, for each item added, its parts, deltas and done, and completed, with numbers and
- * places in each. What an upstream leaves out is added before the event that shows its absence; what it sends passes.
+ * Completes the events of a streamed response: the service sends fewer than OpenAI's clients need to build one. They
+ * expect created, in_progress, each item with its parts and deltas, and completed, all numbered. Missing events are
+ * added before the first that needs them; the upstream's own events pass.
  *
- * Events that close an item repeat its words, which are taken from the response or item that the upstream sends whole,
- * else from the deltas. Beyond 256 kB of words in a stream the closing events are left out: the last event has all.
- * A stream whose beginning is unknown (no id of a response) passes as it is, as does what comes after its end.
+ * Closing events repeat an item's text, from the item or response that the upstream sends whole, else from the deltas.
+ * Streams with more than 256 kB of text get no closing events: the last event has all. A stream that begins without a
+ * response id passes unchanged.
  */
 import type { Added } from "./added-events.ts";
 import { asObject } from "./json-fields.ts";
@@ -23,7 +23,7 @@ import type { Part } from "./response-progress.ts";
 import { begunItem, closedItem, EventNumbers, Item, isPlace, lacking, Room, wordsIn } from "./response-progress.ts";
 import { emptyPart, type PartKind, partsOf, type Step, stepOf } from "./response-words.ts";
 
-/** Items and parts of one stream; a stream with more passes as it is from there on. */
+/** The most items and parts of one stream. A stream with more passes unchanged from there on. */
 const MOST_ITEMS = 1_000;
 
 const ENDS: Readonly<Record<string, string>> = {
@@ -40,9 +40,9 @@ export class ResponseEvents {
   /** The response as it began; null until its id is known. */
   #begun: Fields | null = null;
   #inProgress = false;
-  /** What the last event was about, if it was a delta; `place`: as members. */
+  /** The part that the last event was about, if it was a delta. `place`: its position as members. */
   #last: { readonly type: unknown; readonly part: Part; readonly place: string } | null = null;
-  /** Nothing more is added. */
+  /** True once nothing more is added. */
   #off = false;
   #current = -1;
   #parts = 0;
@@ -52,7 +52,7 @@ export class ResponseEvents {
     this.#facts = facts;
   }
 
-  /** One event in its turn. Undefined: it passes as it is, and nothing before it. */
+  /** Completes one event of the stream. Undefined: it passes unchanged, with nothing before it. */
   next(said: Fields): Added | undefined {
     if (this.#off || typeof said.type !== "string" || !said.type.startsWith("response.")) return undefined;
     const again = this.#again(said);
@@ -67,7 +67,7 @@ export class ResponseEvents {
     return this.#before.length > 0 ? { before: this.#before, ...numbered } : numbered;
   }
 
-  /** Another delta of the part that the last event was about, which says nothing of its place: most events of a stream. */
+  /** The fast path for most events of a stream: another delta of the same part, without a position of its own. */
   #again(said: Fields): Added | undefined {
     const last = this.#last;
     if (!last || said.type !== last.type || typeof said.delta !== "string" || said.response !== undefined)
@@ -79,7 +79,7 @@ export class ResponseEvents {
     return { members: `"sequence_number":${this.#numbers.of(undefined)},${last.place}` };
   }
 
-  /** Members that the event lacks or has otherwise. */
+  /** Members that the event lacks or has wrong. */
   #judge(type: string, said: Fields): Fields | "drops" | "unknown" {
     const response = asObject(said.response);
     if (response) return this.#lifecycle(type, response);
@@ -182,7 +182,7 @@ export class ResponseEvents {
     };
   }
 
-  /** Arguments of a call that was not announced come with the call itself: nobody could tell what they are for. */
+  /** Arguments of an unannounced call wait for the call itself: only it names the function. */
   #arguments(type: string, said: Fields): Fields | "drops" {
     const index = this.#indexOf(said, "function_call", said.item_id);
     const item = this.#items.get(index);
@@ -220,7 +220,7 @@ export class ResponseEvents {
     return { ...(whole !== full && { part: whole }), ...lacking(said, at) };
   }
 
-  /** The item of an event, announced if it was not; undefined where there are too many. */
+  /** The item of an event, announced first if needed. Undefined where there are too many. */
   #open(index: number, type: string, like: Fields): Item | undefined {
     const known = this.#items.get(index);
     if (known) {
@@ -236,10 +236,10 @@ export class ResponseEvents {
     return item;
   }
 
-  /** Closes an item as the response has it at its end. */
+  /** Closes an item with the content that the final response has. */
   #close(index: number, given: Fields, status: string): void {
     if (this.#items.get(index)?.done) return;
-    // Three events repeat the words, so they are counted before anything is written.
+    // Three events repeat the text, so count it before writing anything.
     if (!this.#repeated.take(wordsIn(given))) return;
     const item = this.#open(index, String(given.type), given);
     if (!item) return;
@@ -248,7 +248,7 @@ export class ResponseEvents {
     this.#add("response.output_item.done", { output_index: index, item: closedItem(given, item, status) });
   }
 
-  /** `counted`: its words were counted already. */
+  /** `counted`: its text was counted already. */
   #closeParts(item: Item, given: Fields, counted = false): void {
     if (!counted && !this.#repeated.take(wordsIn(given))) return;
     for (const { kind, place, part: final, words } of partsOf(given)) {
@@ -264,7 +264,7 @@ export class ResponseEvents {
     if (item.type === "function_call" && typeof given.arguments === "string") closeArguments(item, given, this.#add);
   }
 
-  /** Which item an event is about: by its index, by an id, else the last one if it is of this type and open. */
+  /** Which item an event is about: by its index or id, else the last item if it is open and of this type. */
   #indexOf(said: Fields, type: string, id: unknown): number {
     if (isPlace(said.output_index)) return said.output_index;
     if (isText(id)) for (const item of this.#items.values()) if (item.id === id) return item.index;
@@ -287,7 +287,7 @@ export class ResponseEvents {
     this.#before.push({ type, sequence_number: this.#numbers.add(), ...fields });
   };
 
-  /** The event with what it lacks, and with its number: its own, moved by what was added before it. */
+  /** The event with its missing members and its number, which is shifted by the events added before it. */
   #numbered(said: Fields, anew: Fields): Pick<Added, "members" | "data"> | undefined {
     const number = this.#numbers.of(said.sequence_number);
     const missing = said.sequence_number === number ? anew : { sequence_number: number, ...anew };

@@ -1,14 +1,15 @@
 /**
- * What a response and its items need to be understood by every client of OpenAI's responses, and the service's contract
- * does not name: ids, statuses, annotations. What has them is returned as it is, the same object.
+ * Adds the members that OpenAI's clients need in a response and its items, and that the service's contract does not
+ * name: ids, statuses, annotations. An object that has them is returned itself, not a copy.
  *
- * An item without an id gets one made of its response's id and its place, so a response that is read again has the same.
+ * An item without an id gets one derived from the response's id and the item's position, so reading the response again
+ * gives the same id.
  */
 import { asObject, parseObject } from "./json-fields.ts";
 
 export type Fields = Record<string, unknown>;
 
-/** What stands in for members of a response that the upstream left out. */
+/** Values for members of a response that the upstream left out. */
 export interface ResponseFacts {
   readonly model: string;
   /** Unix seconds. */
@@ -22,10 +23,10 @@ export const itemIdOf = (responseId: string, type: string, index: number): strin
 
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 
-/** Items whose status clients read. */
+/** Items with a status that clients read. */
 const HAS_STATUS: ReadonlySet<unknown> = new Set(["message", "function_call"]);
 
-/** `id`: of the item, if it has none of its own; `status`: likewise. */
+/** `id` and `status` are used if the item has none of its own. */
 export function wholeItem(item: Fields, id: string, status: string): Fields {
   const added: Fields = {};
   if (!isText(item.id)) added.id = id;
@@ -43,7 +44,10 @@ export function wholePart(part: Fields): Fields {
   return part.type === "output_text" && !Array.isArray(part.annotations) ? { ...part, annotations: [] } : part;
 }
 
-/** `facts`: null for a response that is read again. `idOf`: the id under which an item was announced; undefined if it was not. */
+/**
+ * `facts`: null for a response that is read again. `idOf`: the id in the item's announcement; undefined if there was
+ * none.
+ */
 export function wholeResponse(
   response: Fields,
   status: string,
@@ -59,7 +63,7 @@ export function wholeResponse(
   const output = Array.isArray(response.output)
     ? wholeList(response.output, (item, index) => {
         const announced = idOf(index);
-        // Clients tell items by the id that they were announced under.
+        // Clients match items by the announced id.
         const named = announced !== undefined && item.id !== announced ? { ...item, id: announced } : item;
         return wholeItem(named, itemIdOf(id, String(item.type), index), statusOfItems(response.status ?? status));
       })
@@ -71,7 +75,7 @@ export function wholeResponse(
 const statusOfItems = (status: unknown): string =>
   status === "incomplete" || status === "in_progress" ? status : "completed";
 
-/** The list itself if no entry changes. */
+/** Returns the list itself if no entry changes. */
 function wholeList(list: readonly unknown[], whole: (fields: Fields, index: number) => Fields): readonly unknown[] {
   let changed = false;
   const anew = list.map((entry, index) => {
@@ -86,7 +90,7 @@ function wholeList(list: readonly unknown[], whole: (fields: Fields, index: numb
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Completes a whole response; the same bytes if nothing is missing. */
+/** Completes a whole response; returns the same bytes if nothing is missing. */
 export const completionOf =
   (facts: ResponseFacts | null) =>
   (passes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> => {

@@ -1,11 +1,11 @@
-/** What was said so far of one output item and its parts in a stream of events: which of its events have passed. */
+/** How far one output item and its parts have come in a stream: which of their events have passed, and their text. */
 import { type Fields, isText, wholeItem } from "./response-items.ts";
 import { emptyPart, type PartKind, partsOf } from "./response-words.ts";
 
-/** Words kept of a stream for events that repeat them; the same again is the most that those events repeat. */
+/** Characters of text kept of a stream for the closing events, which repeat at most that much again. */
 const MOST_WORDS = 256 * 1024;
 
-/** Counts what a stream's words may take. */
+/** Counts the text of a stream against that limit. */
 export class Room {
   #left = MOST_WORDS;
 
@@ -18,18 +18,18 @@ export class Room {
 
 export const isPlace = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** Numbers the events of a stream. An upstream's own numbers are moved by what was added before them. */
+/** Numbers the events of a stream. An upstream's own number is shifted by the events added before it. */
 export class EventNumbers {
   #last = -1;
   #added = 0;
 
-  /** Of an event that is added. */
+  /** The number of an added event. */
   add(): number {
     this.#added++;
     return ++this.#last;
   }
 
-  /** Of an event of the upstream's, which may have one. */
+  /** The number of an upstream event, which may have one of its own. */
   of(own: unknown): number {
     const next = this.#last + 1;
     if (!isPlace(own)) this.#last = next;
@@ -38,7 +38,7 @@ export class EventNumbers {
   }
 }
 
-/** What an event lacks of its place. */
+/** The position members that an event lacks. */
 export function lacking(said: Fields, at: Fields): Fields {
   return Object.fromEntries(Object.entries(at).filter(([name]) => said[name] === undefined));
 }
@@ -46,11 +46,11 @@ export function lacking(said: Fields, at: Fields): Fields {
 export class Part {
   readonly kind: PartKind;
   readonly place: number;
-  /** A delta has passed. */
+  /** True once a delta has passed. */
   said = false;
   wordsDone = false;
   partDone = false;
-  /** Null once they were too many to be kept. */
+  /** Null once the text was too long to keep. */
   words: string | null = "";
 
   constructor(kind: PartKind, place: number) {
@@ -63,7 +63,7 @@ export class Part {
     if (this.words !== null) this.words = room.take(delta.length) ? this.words + delta : null;
   }
 
-  /** Undefined where its words were not kept. */
+  /** Undefined if its text was not kept. */
   get made(): Fields | undefined {
     return this.words === null ? undefined : { ...emptyPart(this.kind), [this.kind.said]: this.words };
   }
@@ -73,7 +73,7 @@ export class Item {
   /** As it was announced. */
   readonly begun: Fields;
   readonly index: number;
-  /** Its id was made up here. */
+  /** True if the gateway made up its id. */
   readonly named: boolean;
   readonly parts = new Map<string, Part>();
   done = false;
@@ -104,14 +104,14 @@ export class Item {
     return part;
   }
 
-  /** Where a part is that an event does not place: the last of its kind, or behind those that are there. */
+  /** Position of a part that its event leaves out: the last of its kind, or after the existing parts. */
   placeOf(kind: PartKind): number {
     const beside = [...this.parts.values()].filter(({ kind: { list } }) => list === kind.list);
     const last = beside.filter((part) => part.kind === kind && !part.partDone).at(-1);
     return last ? last.place : beside.length;
   }
 
-  /** The item as it has become; undefined where its words were not kept, or it is known by its announcement alone. */
+  /** The item in its present state. Undefined if its text was not kept, or only its announcement is known. */
   made(status: string): Fields | undefined {
     const parts = [...this.parts.values()];
     if (parts.length === 0) return this.type === "message" ? { ...this.begun, status } : undefined;
@@ -128,7 +128,7 @@ export class Item {
   }
 }
 
-/** An item before anything of it was said. */
+/** A new item without content. */
 export function begunItem(type: string, id: string, like: Fields = {}): Fields {
   if (type === "message") return { id, type, status: "in_progress", role: "assistant", content: [] };
   if (type === "reasoning") return { id, type, summary: [] };
@@ -136,13 +136,13 @@ export function begunItem(type: string, id: string, like: Fields = {}): Fields {
   return { ...like, id };
 }
 
-/** Characters that the events which close an item repeat. */
+/** Characters of text that the events which close an item repeat. */
 export function wordsIn(item: Fields): number {
   const words = partsOf(item).reduce((sum, part) => sum + part.words.length, 0);
   return isText(item.arguments) ? words + item.arguments.length : words;
 }
 
-/** The item under the id that it was announced with, where that was made up. */
+/** The item, with the announced id if that one was made up. */
 export function closedItem(item: Fields, known: Item, status: string): Fields {
   const named = known.named && item.id !== known.id ? { ...item, id: known.id } : item;
   return wholeItem(named, known.id, status);

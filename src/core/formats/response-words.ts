@@ -1,21 +1,21 @@
 /**
- * The events in which a response says the words of one part, e.g. `response.output_text.delta`, and those around them.
- * One row for each kind of part.
+ * The events that carry the text of a part, e.g. `response.output_text.delta`, and the events around them. One row for
+ * each kind of part.
  */
 import { asObject } from "./json-fields.ts";
 import type { Fields } from "./response-items.ts";
 
 export interface PartKind {
-  /** Before `.delta` and `.done`. */
+  /** The event name before `.delta` and `.done`. */
   readonly words: string;
-  /** Before `.added` and `.done`. */
+  /** The event name before `.added` and `.done`. */
   readonly part: "response.content_part" | "response.reasoning_summary_part";
   /** The type of the item that has such parts, and the member that lists them. */
   readonly item: "message" | "reasoning";
   readonly list: "content" | "summary";
-  /** The member that tells a part's place. */
+  /** The member with a part's position. */
   readonly index: "content_index" | "summary_index";
-  /** The part's own type, and its member with the words. */
+  /** The part's own type, and its member with the text. */
   readonly type: "output_text" | "refusal" | "reasoning_text" | "summary_text";
   readonly said: "text" | "refusal";
 }
@@ -37,7 +37,7 @@ const KINDS: readonly PartKind[] = [
 ];
 
 export type Step = "delta" | "done" | "part.added" | "part.done";
-/** Events about whole parts tell their kind by the part. */
+/** Events about whole parts name the kind inside the part. */
 const STEPS: ReadonlyMap<unknown, { readonly kind: PartKind | null; readonly step: Step }> = new Map<
   string,
   { readonly kind: PartKind | null; readonly step: Step }
@@ -54,14 +54,14 @@ const STEPS: ReadonlyMap<unknown, { readonly kind: PartKind | null; readonly ste
 
 const kindOf = (part: unknown): PartKind | undefined => KINDS.find(({ type }) => type === asObject(part)?.type);
 
-/** What an event says of a part; undefined if it is about something else. */
+/** What an event reports about a part; undefined if it is about something else. */
 export function stepOf(said: Fields): { kind: PartKind; step: Step } | undefined {
   const found = STEPS.get(said.type);
   const kind = found && (found.kind ?? kindOf(said.part));
   return found && kind && { kind, step: found.step };
 }
 
-/** The parts of an item, by kind and place, with their words. Parts of other types are left out. */
+/** The parts of an item with kind, position and text. Parts of other types are left out. */
 export function partsOf(item: Fields): { kind: PartKind; place: number; part: Fields; words: string }[] {
   return (["summary", "content"] as const).flatMap((list) => {
     const parts = item[list];

@@ -1,17 +1,17 @@
-/** The upstream account's own balance, and what runs there costs an hour: the operator's money, not a tenant's. */
+/** The upstream account's own balance and hourly burn: the operator's money, not a tenant's. */
 import type { BrokerView, ControlAnswer } from "../../core/compute/control.ts";
 import { asObject, parseObject } from "../../core/formats/json-fields.ts";
 import { parseUsd } from "../../core/pricing/money.ts";
 import { log } from "../log.ts";
 import type { BrokerTables } from "./tables.ts";
 
-/** The balance is read again when it is older, ms. */
+/** How long a balance is used before it is read again, ms. */
 const KEPT_MS = 60_000;
-/** A launch leaves the upstream account at least this much of its burn, hours. */
+/** A launch must leave enough balance on the upstream account for its burn over this time, hours. */
 const RESERVE_HOURS = 2;
-/** The operator is told of a low balance this often, ms. */
+/** How often a low balance is logged, ms. */
 const TOLD_EVERY_MS = 300_000;
-/** Statuses in which an instance or a cluster costs nothing any more, or nothing yet. */
+/** Statuses of instances and clusters that cost money. */
 const COSTS = new Set(["pending", "running", "terminating_requested", "terminating_low_balance", "degraded"]);
 
 export class Balance {
@@ -23,7 +23,7 @@ export class Balance {
     this.#now = now;
   }
 
-  /** Reads the balance again where it is not known or old. */
+  /** Reads the balance if it is unknown or old. */
   async refresh(read: () => Promise<ControlAnswer>): Promise<void> {
     const atMs = this.#tables.time("balance_at");
     if (atMs !== null && Math.abs(this.#now() - atMs) < KEPT_MS) return;
@@ -37,7 +37,7 @@ export class Balance {
     this.#tables.setFact("balance_at", String(answer.sentAtMs));
   }
 
-  /** Whether the upstream account can pay this and two hours of what runs. True while its balance is not known. */
+  /** Whether the upstream account can pay this and two hours of its burn. True while its balance is unknown. */
   covers(upstream: string, nanoUsd: number): boolean {
     const { balanceNanoUsd, burnNanoUsdPerHour } = this.view();
     if (balanceNanoUsd === null || balanceNanoUsd >= nanoUsd + RESERVE_HOURS * burnNanoUsdPerHour) return true;
@@ -55,7 +55,7 @@ export class Balance {
     return false;
   }
 
-  /** A launch was sent: until the balance is read again, what it holds there is gone. */
+  /** A launch was sent: subtracts what upstream takes for it, until the balance is read again. */
   spent(nanoUsd: number): void {
     const { balanceNanoUsd } = this.view();
     if (balanceNanoUsd !== null) this.#tables.setFact("balance", String(balanceNanoUsd - nanoUsd));

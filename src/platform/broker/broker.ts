@@ -1,9 +1,9 @@
 /**
  * The broker: one Durable Object per upstream account for compute, the only sender of control calls there.
  *
- * It keeps the upstream's limits (sender.ts), lists what exists and tells the accounts (lists.ts), and reads the
- * upstream account's own balance, so that nothing is launched that the operator cannot pay. It holds no money of
- * tenants and decides nothing about resources: that is each account object's.
+ * It keeps the upstream's limits (sender.ts), lists what exists and notifies the accounts (lists.ts), and reads the
+ * upstream account's own balance, so that nothing is launched that the operator cannot pay. It must not hold tenants'
+ * money or decide about resources: the account objects do.
  */
 import { DurableObject } from "cloudflare:workers";
 import { toHex } from "../../core/account/api-key.ts";
@@ -33,7 +33,7 @@ import { BrokerTables } from "./tables.ts";
 
 const MARKET_KEPT_MS = 5_000;
 
-/** The mark of this deployment in its tags: the first 6 hex digits of an HMAC, so that it tells nothing. */
+/** This deployment's mark in its tags: the first 6 hex digits of an HMAC, which reveal nothing. */
 const deploymentMark = async (secrets: Secrets): Promise<string> => toHex(await secrets.hmac("compute")).slice(0, 6);
 
 export class Broker extends DurableObject<Env> implements BrokerPort {
@@ -129,7 +129,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     if (this.#tables.fact("upstream") !== upstream) this.#tables.setFact("upstream", upstream);
   }
 
-  /** Undefined while the Worker's secrets cannot be used. */
+  /** Undefined while the Worker's secrets are unusable. */
   async #listing(upstream: string): Promise<ListingPorts | undefined> {
     const secrets = await readSecrets(this.env);
     if (!secrets.ok) return undefined;
@@ -142,7 +142,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     };
   }
 
-  /** The broker's own reading, at the cost of its budget for lists. */
+  /** Reads on the broker's own behalf, within its budget for lists. */
   #read(upstream: string, path: string): Promise<ControlAnswer> {
     const callId = asId<CallId>(crypto.randomUUID());
     return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null });

@@ -1,6 +1,6 @@
 /**
- * One control call to the upstream account: its credential, 20 s, a bounded answer. Says of each call whether it was
- * executed, certainly not, or perhaps.
+ * Sends one control call to the upstream account, with its credential, a limit of 20 s, and a bounded answer. The
+ * result says whether the call was executed, certainly not executed, or possibly executed.
  */
 import type { ControlAnswer, ControlCall } from "../../core/compute/control.ts";
 import { parseObject } from "../../core/formats/json-fields.ts";
@@ -9,16 +9,16 @@ import { findUpstream } from "../d1/upstreams.ts";
 import { openPorts } from "../ports.ts";
 import { readSecrets } from "../secrets.ts";
 
-/** An upstream that says nothing for so long has lost the call, ms. */
+/** An upstream that is silent for this long has lost the call, ms. */
 const SILENCE_MS = 20_000;
-/** More than a list of all that an upstream account may have. */
+/** Larger than a list of everything that an upstream account may have. */
 const MOST_ANSWER_BYTES = 8 * 1024 * 1024;
-/** How soon a call that could not be sent is worth another try, ms. */
+/** The wait before retrying a call that could not be sent, ms. */
 const OUT_OF_REACH_MS = 5_000;
 
 export interface Sent {
   readonly answer: ControlAnswer;
-  /** The upstream's 429 or 503 asks for this pause, ms. */
+  /** The pause that the upstream's 429 or 503 asks for, ms. */
   readonly pauseMs: number | null;
 }
 
@@ -61,7 +61,7 @@ async function exchange(
   if (!secrets.ok) return notSent("not_usable");
   const { directory, upstreams } = openPorts(env, context, secrets.secrets);
   const snapshot = await directory.routing();
-  // One that was made just now may not be in the snapshot yet.
+  // A new upstream may not be in the snapshot yet.
   const row = snapshot.upstreams[upstream] ?? (await findUpstream(env.BOOKS, upstream));
   const routing = { ...snapshot, upstreams: row ? { [upstream]: row } : {} };
   if (!row || !(await opens(secrets.secrets.unseal(upstream, row.sealedApiKey)))) return notSent("not_usable");
@@ -75,7 +75,7 @@ async function exchange(
       contentType: body === null ? null : "application/json",
       accept: "application/json",
       body: body === null ? null : [new TextEncoder().encode(body)],
-      // A refused connection is told from a lost one: what was not sent may be refused and its hold released.
+      // A refused connection proves non-execution, so its hold can be released; a lost one does not.
       careful: body !== null,
       patience: "whole",
       signal,
@@ -86,7 +86,7 @@ async function exchange(
   if (answer.kind !== "answer") return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
   const { response } = answer;
   const text = await boundedText(response);
-  // An answer that cannot be read says as much as none.
+  // An unreadable answer counts as none.
   if (text === undefined) return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
   const shown = response.status < 400 ? text : upstreams.scrub(errorText(text), target, routing);
   return {
@@ -101,13 +101,13 @@ const opens = (unsealed: Promise<string>): Promise<boolean> =>
     () => false,
   );
 
-/** The contract's `error`, or nothing: what else an upstream writes is not for tenants. */
+/** The contract's `error`, or an empty text. Tenants do not see anything else that an upstream writes. */
 function errorText(text: string): string {
   const { error } = parseObject(text) ?? {};
   return typeof error === "string" ? error : "";
 }
 
-/** Undefined where it is longer than any answer, or breaks off. */
+/** Undefined if it is too long or breaks off. */
 async function boundedText(response: Response): Promise<string | undefined> {
   const decoder = new TextDecoder();
   let text = "";
@@ -122,7 +122,7 @@ async function boundedText(response: Response): Promise<string | undefined> {
 
 const LONGEST_PAUSE_MS = 60_000;
 
-/** `retry-after` in seconds or as a date; lacking one, 5 s. At most a minute: an upstream cannot silence our stops. */
+/** `retry-after` in seconds or as a date, else 5 s. At most a minute, so that an upstream cannot block our stops. */
 function pauseOf(headers: Headers): number {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   const pauseMs = Number.isFinite(seconds) ? seconds * 1_000 : 5_000;

@@ -1,13 +1,13 @@
 /**
- * Gives control calls their turn. A call is recorded as sent before it is sent, so that a restart cannot exceed the
- * upstream's limits. What gets no turn within 10 s is not sent.
+ * Schedules control calls. A call is recorded as sent before it is sent, so that a restart cannot exceed the upstream's
+ * limits. A call that must wait longer than 10 s is not sent.
  */
 import { type CallClass, waitForCall } from "../../core/compute/call-budget.ts";
 import { nextCall, type WaitingCall } from "../../core/compute/turns.ts";
 import type { BrokerTables } from "./tables.ts";
 
 const LONGEST_WAIT_MS = 10_000;
-/** Calls that wait at once; one more is refused, so that a flood costs no memory. */
+/** The most calls that wait at once. Further ones are refused, so that a flood takes no memory. */
 const MOST_WAITING = 500;
 
 export type Turn =
@@ -51,7 +51,7 @@ export class Sender {
     this.#tables.setFact("paused_until", String(until));
   }
 
-  /** Milliseconds until a call of this class may be sent, whoever else waits. */
+  /** Milliseconds until a call of this class may be sent, ignoring waiting calls. */
   #waitMs(cls: CallClass, nowMs: number): number {
     const pausedMs = (this.#tables.time("paused_until") ?? 0) - nowMs;
     return Math.max(waitForCall(this.#tables.sent, cls, nowMs), pausedMs, 0);

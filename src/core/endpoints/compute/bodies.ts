@@ -1,4 +1,4 @@
-/** The bodies of the compute API (contract: fields, ranges and lists of each call). Fields not named here are dropped. */
+/** The bodies of the compute API, with the contract's fields, ranges and lists. Other fields are dropped. */
 import * as z from "zod";
 import { list } from "../list.ts";
 

@@ -10,7 +10,7 @@ import type { ResourceKind } from "../../compute/resource.ts";
 import { bracketed, validate } from "../../issue-words.ts";
 import { type Outcome, refused } from "../../outcome.ts";
 
-/** Bodies are larger than the contract's fields need; the largest are scripts. */
+/** The contract's fields need less; the largest are scripts. */
 const MAX_BODY_BYTES = 256 * 1024;
 
 /** Counted by the account object: exact over restarts. `calls` counts each call that got past access. */
@@ -36,9 +36,9 @@ export interface ComputeEndpoint {
   readonly on: ResourceKind | null;
   /** The status of an accepted call. */
   readonly status: 200 | 202 | 204;
-  /** Null: it reads only. */
+  /** Null for a call that only reads. */
   readonly decide: ((facts: Facts, id: number, body: unknown) => Decision) | null;
-  /** The body as its rule reads it; unknown fields are gone. */
+  /** Parses the body for its rule; unknown fields are dropped. */
   parse(body: unknown): Outcome<{ body: unknown }>;
 }
 
@@ -82,7 +82,7 @@ export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Sch
   };
 }
 
-/** An id of a path: a plain integer; anything else names nothing. */
+/** An id from a path: a plain integer. Anything else matches no row. */
 export function idOf(text: string): number | null {
   return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }

@@ -203,7 +203,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     }
     const chunk = parseObject(data);
     if (!chunk || chunk.error) return "broken";
-    // The call may have been settled at the end: what comes after it must not make the charge depend on when.
+    // The call may have been settled at the end, so later events must not change its charge.
     if (!ended) own.add(contentBytes(chunk.choices, "delta"));
     noteFinished(chunk.choices, finished);
     finish.chunk(chunk);
@@ -216,7 +216,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
       exact = usageOf(chunk, chat, sent);
       own.usageTold();
     }
-    // Some engines send usage together with the last words, which must pass.
+    // Some engines send usage in the same event as the last text, which must pass.
     const usageOnly = Array.isArray(chunk.choices) && chunk.choices.length === 0;
     if (!usageOnly) return "pass";
     if (drops) return "drop";

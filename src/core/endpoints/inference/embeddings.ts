@@ -12,7 +12,7 @@ import { OTHER_DATA } from "../inspection/callers-data.ts";
 import { OTHER_INPUT, STREAMS } from "../inspection/refused.ts";
 import { isString, list } from "../list.ts";
 
-/** A text as the numbers of its tokens, which some clients send (LangChain for Python by default). */
+/** A text may come as token numbers: LangChain for Python sends them by default. */
 const isToken = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 const isTokens = (value: unknown): boolean => Array.isArray(value) && value.length > 0 && value.every(isToken);
 const Tokens = list(z.int().min(0), { least: 1, plain: isToken });
@@ -44,18 +44,18 @@ const sequences = ({ input }: Embeddings): number =>
 
 const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
 
-/** The tokens that were sent take the place of the bytes that their numbers are written in. */
+/** What to add to the body's bytes so that token lists count by tokens instead of the digits of their numbers. */
 function tokensForBytes(body: Embeddings, most = Number.POSITIVE_INFINITY): number {
   const counts = tokenCounts(body);
   return counts ? sum(counts.map((count) => Math.min(count, most))) - JSON.stringify(body.input).length : 0;
 }
 
-/** Fields that are no text for the model. */
+/** Fields whose text the model does not read. */
 const SETTINGS: ReadonlySet<string> = new Set([
   ...["model", "input", "encoding_format", "dimensions", "user", "safety_identifier", "prompt_cache_key"],
 ]);
 
-/** Own count of tokens is exact: only fields that may add text count by their bytes. */
+/** The same for own count, which is exact here: only fields that may add text count by their bytes. */
 function ownTokensForBytes(body: Embeddings, ownBytes: number): number {
   const counts = tokenCounts(body);
   if (!counts) return 0;

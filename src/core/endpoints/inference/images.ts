@@ -11,7 +11,7 @@ import { MORE_IMAGES } from "../inspection/refused.ts";
 
 const SIZES = ["512x512", "768x768", "1024x1024", "1024x768", "768x1024"] as const;
 
-/** OpenAI's word for the default size. */
+/** OpenAI's name for the default size. */
 const AUTO = "auto";
 
 const ImageGenerationRequest = z.looseObject({

@@ -1,8 +1,8 @@
 /**
  * Stateful responses, JSON and SSE (contract: POST /v1/responses, GET /v1/responses/{id}, POST .../cancel).
  *
- * The service keeps the conversation. The id that it hands out belongs to the account from then on, and pins every
- * later turn and read to the target that created it.
+ * The service keeps the conversation. The account owns the id that the service hands out, and every later turn and read
+ * goes to the target that created it.
  */
 import * as z from "zod";
 import type { Added } from "../../formats/added-events.ts";
@@ -127,7 +127,7 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
   let id: string | null = null;
   let anew: string | null | undefined;
   let openItems = 0;
-  /** The last event closed the last open item. Another item may still follow until the response is completed. */
+  /** Set when an event closed the last open item. Another item may still follow until the response is completed. */
   let finished = false;
   const event = (data: string): EventVerdict => {
     anew = undefined;
@@ -139,7 +139,7 @@ function eventReader(body: Responses, sent: Sent<MeasuredBody>): EventReader {
     id = idOf(response) ?? id;
     const told = response && response.usage !== undefined && response.usage !== null;
     if (told || mayHoldUsage(data)) anew = withUsageAnew(data, "response") ?? (told ? null : undefined);
-    // What is written anew must not bring back what was taken out of its usage.
+    // A rewritten event must not restore what was removed from its usage.
     added = events.next(typeof anew === "string" ? (parseObject(anew) ?? said) : said);
     own.add(items.written(said));
     if (said.type === "response.output_item.added") openItems++;
@@ -232,7 +232,7 @@ export const cancelResponse = endpoint({
   owned: [{ kind: "response", at: "path.id" }],
 });
 
-/** An upstream that does not serve such a call has no such response to give. */
+/** An upstream that does not serve this call cannot have the response, so the caller gets a 404. */
 const notServed: ReadCode = ({ status }) =>
   [404, 405, 501].includes(status) ? { refusal: { kind: "id_not_found", what: "response" }, passedOver: false } : null;
 

@@ -1,6 +1,6 @@
 /**
- * Parameters in a URL's query. The upstream gets only those that a row lists, so another that would change the answer is
- * refused.
+ * Parameters in a URL's query. Only those that a row lists go upstream. Others are refused if they would change the
+ * answer.
  */
 import { type Outcome, refused } from "../../outcome.ts";
 import { refusing } from "./field-fault.ts";
@@ -27,10 +27,10 @@ function decoded(text: string): string {
   }
 }
 
-/** By name: what a parameter may be, and how an error says that. */
+/** Per parameter: the values allowed, and the error text for others. */
 export type PassedQuery = ReadonlyMap<string, { readonly pattern: RegExp; readonly must: string }>;
 
-/** The query that goes upstream, written anew. Of a name that stands twice the last counts. */
+/** The query that goes upstream, rewritten. If a name is repeated, its last value counts. */
 export function passedQuery(askedPath: string, listed: PassedQuery = new Map()): Outcome<{ query: string }> {
   const start = askedPath.indexOf("?");
   const passed = new Map<string, string>();
