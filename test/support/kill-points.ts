@@ -33,6 +33,11 @@ export const KILL_POINTS = {
     line: "const { outcome, firstByteAtMs, passedBroken } = await stream.ended;",
     where: "after",
   },
+  "before its end is told": {
+    file: "gateway/account-client.ts",
+    line: 'const told = end.kind === "settle" ?',
+    where: "before",
+  },
   settled: { file: "gateway/settle.ts", line: "if (reading.lowInput) {", where: "before" },
   "outbox written": { file: "platform/account/shipping.ts", line: "await send({ account: taken", where: "before" },
   "consumer wrote": { file: "platform/queue/usage.ts", line: "for (const one of part) await finish(", where: "before" },

@@ -7,6 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../support/eventually.ts";
 import { atRest, mismatches, unrecordedExecutions, usageEventsOf } from "../../support/joined-books.ts";
 import { FILES, KILL_POINTS, KillSwitch, type PointName, TRACE, withPoints } from "../../support/kill-points.ts";
 import { Operator } from "../../support/operator.ts";
@@ -62,6 +63,37 @@ test.each(rounds)("killed %s: it serves again, and what it had said stands", asy
   expect((await tenant.ledger()).slice(-before.length)).toEqual(before);
   const again = await tenant.chat({ model, max_tokens: 5, sandbox_output_tokens: 5 });
   expect(again.status).toBe(200);
+});
+
+test("killed just before an end that comes after its hold's expiry: what expiry charged stands, beside the loss", async () => {
+  const tenant = await operator.tenant();
+  const model = await operator.instance(tenant);
+  tenants.push(tenant);
+  models.push(model);
+  const reached = killSwitch.armed("before its end is told");
+  const body = { model, max_tokens: 30, sandbox_output_tokens: 30, sandbox_frame_delay_ms: 60, stream: true };
+  const call = tenant.chat(body).catch(() => "broken");
+  await reached;
+  // The end waits, and nobody renews the hold any more.
+  const expired = await eventually(
+    "the hold expires",
+    async () => {
+      const audit = await tenant.audit();
+      return audit.open_holds === 0 && audit;
+    },
+    { withinMs: HOLD_TTL_MS + 5_000 },
+  );
+  expect(expired.operator_loss_usd).toBeGreaterThan(0);
+  const before = await tenant.ledger();
+  await tollgate.kill9Workerd();
+  await call;
+  expect(await tenant.ledger()).toEqual(before);
+  const { operator_loss_usd, ok, problems } = await tenant.audit();
+  expect({ operator_loss_usd, ok, problems }).toEqual({
+    operator_loss_usd: expired.operator_loss_usd,
+    ok: true,
+    problems: [],
+  });
 });
 
 test("afterwards each execution is billed once, or lost once; nothing is held; nothing waits", async () => {
