@@ -1,6 +1,9 @@
 /**
- * The gateway's own responses: refusals in the endpoint's error shape, and the headers of every response. An upstream's
- * header passes only if it is named.
+ * The folder `http/` reads requests and upstream answers within bounds of size, pace and memory, and writes the
+ * gateway's own responses. It must not know endpoints, money or targets.
+ *
+ * This file: refusals in the endpoint's error shape, and the headers of every response. An upstream's header passes
+ * only if it is named.
  */
 
 import type { Rate, Rates } from "../../core/account/hold.ts";

@@ -1,28 +1,28 @@
 /**
  * How long a call may go on: as long as its hold pays for it (`keep-hold.ts`) and, for a stream, as long as its client
- * listens.
+ * stays.
  *
- * A stream whose client left is cancelled at once, or drained for its exact usage, as the account chose; every other
- * answer is drained: the upstream does the work anyway. A stream that has said everything but its usage is read on for
- * that before it is cancelled: leaving just before it gains nothing.
+ * If the client leaves, a stream is cancelled at once or read to its end for exact usage, as the account chose. Any
+ * other answer is read to its end: the upstream does the work anyway. A stream that has sent everything but its usage
+ * is read on for that, so a client gains nothing by leaving just before it.
  */
 import type { Hold, Progress } from "../../core/account/hold.ts";
 import type { AccountPort, Ports } from "../ports.ts";
 import { HoldKeeper } from "./keep-hold.ts";
 import type { Client } from "./outlet.ts";
 
-/** How long an upstream is read on for a client that left. Background work after an answer is limited to 30 s. */
+/** How long an upstream is read on after its client left, ms. Background work after an answer is limited to 30 s. */
 const DRAIN_MS = 25_000;
-/** How long what has passed a client that left is still read, in case it had passed unread. */
+/** How long to keep reading what already passed to a client that left, in case it passed unread, ms. */
 const LAST_READ_MS = 25;
-/** How long a stream that has said everything is read on for its usage. */
+/** How long to wait for the usage of a stream that has sent everything else, ms. */
 const USAGE_MS = 5_000;
 
 /** An answer on its way to the client. */
 export interface Running {
   /** What was read of it so far. */
   progress(): Progress;
-  /** Whether all was said but its usage; absent where an answer does not say. */
+  /** Whether everything but the usage was sent; absent if an answer does not show it. */
   awaitsUsage?(): boolean;
 }
 
@@ -30,7 +30,7 @@ export class Lifetime implements Client {
   readonly #upstream = new AbortController();
   readonly #ports: Pick<Ports, "now" | "log">;
   readonly #drains: boolean;
-  /** Stops listening to the request, which would keep the whole call until the next full collection. */
+  /** Stops listening to the request, which would keep the whole call in memory until the next full collection. */
   readonly #stopListening: () => void;
   #running: Running | null = null;
   #keeper: HoldKeeper | undefined;
@@ -39,7 +39,7 @@ export class Lifetime implements Client {
   readonly #whenLeft: (() => void)[] = [];
   #cut = false;
 
-  /** `streams`: whether the answer is a stream that the client reads while it is made. */
+  /** `streams`: whether the client reads the answer while it is made. */
   constructor(
     onDisconnect: Hold["onDisconnect"],
     streams: boolean,
@@ -54,7 +54,7 @@ export class Lifetime implements Client {
     this.#stopListening = () => request.removeEventListener("abort", leave);
   }
 
-  /** Aborts when the upstream is to be let go. */
+  /** Aborts when the upstream is to be cancelled. */
   get signal(): AbortSignal {
     return this.#upstream.signal;
   }
@@ -68,7 +68,7 @@ export class Lifetime implements Client {
     return this.#leftAtMs;
   }
 
-  /** The call was ended by us though its client still waits. */
+  /** The gateway ended the call though its client still waits. */
   get cut(): boolean {
     return this.#cut && !this.gone;
   }
@@ -96,7 +96,7 @@ export class Lifetime implements Client {
     this.#leaving = setTimeout(() => this.#upstream.abort(), ms);
   }
 
-  /** Keeps the hold alive while the call runs. One that has ended cannot pay for more: the upstream is let go. */
+  /** Renews the hold while the call runs. If the hold ends, it pays for no more: the upstream is cancelled. */
   keep(hold: Hold, account: () => AccountPort): void {
     const progress = () => this.#running?.progress() ?? null;
     const cut = () => {
@@ -111,12 +111,12 @@ export class Lifetime implements Client {
     this.#running = running;
   }
 
-  /** The hold is about to be ended: its client may still be taking what was read. */
+  /** The hold is about to be ended; its client may still be taking what was read. */
   settling(): void {
     this.#keeper?.stop();
   }
 
-  /** Nothing of the call is left: no timer, and no listener at its request. */
+  /** Ends everything of the call: timers, and the listener on its request. */
   stop(): void {
     this.#keeper?.stop();
     if (this.#leaving !== null) clearTimeout(this.#leaving);

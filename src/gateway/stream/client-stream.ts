@@ -1,8 +1,9 @@
 /**
- * How an answer's bytes pass to the client: as events, read one by one, or as plain bytes.
+ * Passes an answer's bytes to the client: as events, read one by one, or as plain bytes.
  *
- * Bytes are the upstream's, but for the usage event that the gateway asked for, usage that nobody may see, and what an
- * upstream left out that clients need. A stream of events that breaks says so in an error event before its body is aborted.
+ * The bytes are the upstream's, except for the usage event that the gateway asked for, usage that a tenant must not
+ * see, and what an upstream left out that clients need. A broken stream of events gets an error event before its body
+ * is aborted.
  */
 
 import type { CallOutcome } from "../../core/account/hold.ts";
@@ -17,34 +18,34 @@ import { type Client, type ClientSide, Outlet } from "./outlet.ts";
 export interface Passage {
   /** Everything that makes the answer whole has been read. */
   readonly complete: boolean;
-  /** True once everything that makes the answer whole was taken by the client. */
+  /** True once the client has taken everything that makes the answer whole. */
   readonly delivered: boolean;
-  /** True where nothing of a piece is used after `take`. */
+  /** True if `take` keeps nothing of a piece. */
   readonly usesUp?: boolean;
-  /** Passes what was read before it was chosen, where something was. */
+  /** Passes what was read before this passage was chosen, if anything was. */
   open?(): Promise<void>;
-  /** Passes one read on; false when it shows that the answer is broken. */
+  /** Passes what one read gave; false when it shows that the answer is broken. */
   take(chunk: Uint8Array): Promise<boolean>;
-  /** The upstream's body has ended by itself: true when the answer was whole. */
+  /** The upstream's body ended by itself. True if the answer was whole. */
   finish(): Promise<boolean>;
-  /** How the call has ended: known before the client's side is closed, which may wait for the client. */
+  /** Reports how the call ended. Comes before the client's side is closed, which may wait for the client. */
   outcome(whole: boolean): CallOutcome;
   /**
    * Ends the client's side. A client that does not take what is left for it is waited for this long. `passedInMs`: since
    * the first byte.
    */
   close(whole: boolean, withinMs: number, passedInMs: number): Promise<void>;
-  /** The client does not take what it is given: it is let go. */
+  /** The client does not take what it is given: cut it off. */
   drop(): void;
-  /** Set where bytes may pass before they are read. */
+  /** Set if bytes may pass before they are read. */
   readonly unread: UnreadPassage | null;
 }
 
-/** The other way to pass: by a pipe of the runtime's, while what passed is read behind it. */
+/** The other way to pass: through the runtime's pipe, with the reading behind it. */
 export interface UnreadPassage {
   /** Everything that makes the answer whole has been read. */
   readonly complete: boolean;
-  /** Passes what has come of an event whose end has not: a pipe brings the rest of it. */
+  /** Passes the beginning of an incomplete event; the pipe brings the rest. */
   passRest(): Promise<void>;
   /** Hands the client's side to a pipe, until `takeBack`. */
   lend(): WritableStream<Uint8Array>;
@@ -57,13 +58,13 @@ export interface UnreadPassage {
 
 const encoder = new TextEncoder();
 
-/** What a passage of events tells of what it reads. */
+/** What a passage of events learns about the events that it reads. */
 export interface EventNews {
   /** Records the id that an event hands out, before that event passes. */
   record(id: string): Promise<void>;
-  /** Usage was read. `foreign`: something stood in it that nobody may see. */
+  /** Usage was read. `foreign`: it contained something that a tenant must not see. */
   usageRead(foreign: boolean): void;
-  /** Whether something had to be added that cannot be added to bytes which have passed. */
+  /** True if something had to be added to bytes that already passed. */
   readFirst(needed: boolean): void;
 }
 
@@ -76,11 +77,11 @@ export class EventPassage implements Passage, UnreadPassage {
   readonly #splitter = new SseSplitter();
   #recorded: string | null = null;
   #events = 0;
-  /** The last event, where it waits for the next. */
+  /** The last event, if it waits for the next. */
   #held: Uint8Array | null = null;
   /** The event that ends a whole stream has been seen. */
   #complete = false;
-  /** A pipe took over: what is read has passed. */
+  /** A pipe took over: what is read has passed already. */
   #restPassed = false;
   delivered = false;
 
@@ -111,7 +112,7 @@ export class EventPassage implements Passage, UnreadPassage {
     return true;
   }
 
-  /** An event that must be read before it passes cannot pass unread. */
+  /** An event that must be read before it passes cannot go through the pipe. */
   get unread(): UnreadPassage | null {
     return this.#reader.readFirst ? null : this;
   }
@@ -161,7 +162,7 @@ export class EventPassage implements Passage, UnreadPassage {
   async close(whole: boolean, withinMs: number, passedInMs: number): Promise<void> {
     if (whole && !this.#outlet.gone) return this.#outlet.end(withinMs);
     const error = errorBody(toHttp({ kind: "upstream_error", repeatable: true }), this.#shape);
-    // The blank line ends an event that may have been passed on in part.
+    // The blank line ends an event that may have passed in part.
     const last = encoder.encode(`\n\ndata: ${JSON.stringify(error)}\n\n`);
     return this.#outlet.abort(last, withinMs, { events: this.#events, inMs: passedInMs });
   }
@@ -170,7 +171,7 @@ export class EventPassage implements Passage, UnreadPassage {
     this.#outlet.drop();
   }
 
-  /** The event itself where it passes as it is; else what passes in its place. */
+  /** The event itself, or what passes in its place. */
   #judge(event: Uint8Array): Uint8Array | readonly Uint8Array[] | "broken" {
     this.#events++;
     const data = dataOf(event);
@@ -205,7 +206,7 @@ export class EventPassage implements Passage, UnreadPassage {
     this.#recorded = id;
   }
 
-  /** In one write: each waits for the client. */
+  /** In one write, because each write waits for the client. */
   async #write(pieces: readonly Uint8Array[]): Promise<void> {
     if (pieces.length === 0) return;
     const taken = await this.#outlet.write(joinBytes(pieces));
@@ -213,7 +214,7 @@ export class EventPassage implements Passage, UnreadPassage {
   }
 }
 
-/** The event with what it lacks, and without what nobody may see. */
+/** The event with what it lacks, and without what a tenant must not see. */
 function writtenAnew(event: Uint8Array, anew: string | undefined, added: Added | undefined): Uint8Array {
   const data = added?.data ?? anew;
   const written = data === undefined ? event : withData(event, data);
@@ -224,7 +225,7 @@ function writtenAnew(event: Uint8Array, anew: string | undefined, added: Added |
 export class BytesPassage implements Passage {
   readonly #reader: BytesReader;
   readonly #outlet: Outlet;
-  /** Only the end of the body tells that all of it was there. */
+  /** Only the end of the body shows that all of it was there. */
   readonly complete = false;
   readonly delivered = false;
   readonly unread = null;

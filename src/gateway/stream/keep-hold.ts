@@ -1,10 +1,10 @@
 /**
- * Keeps the hold of a running call alive, and ends the call before nobody pays for it any more.
+ * Renews the hold of a running call, and cuts the call before its hold runs out.
  *
- * A renewal carries what was read so far: should nobody end the hold, that much is charged when it expires. A call is cut
- * when its hold has ended, when its hold could not be renewed in time, and when it has run for as long as any hold may be
- * renewed. All three leave it the time to be settled: the last by a last renewal, so that settlement has the hold's whole
- * life, and expiry would charge what was read until the cut.
+ * A renewal reports what was read so far: if the hold is never ended, its expiry charges that much. A call is cut when
+ * its hold has ended, when its hold could not be renewed in time, and when it has run for as long as holds may be
+ * renewed. Each leaves time to settle. The last one renews once more, so that settlement has the hold's whole life and
+ * expiry would charge what was read until the cut.
  */
 import type { Hold, Progress } from "../../core/account/hold.ts";
 import type { AccountPort, Ports } from "../ports.ts";
@@ -14,11 +14,11 @@ export type Cut = "overdue" | "hold_ended";
 
 /** A hold is renewed when half of its life is over. */
 const RENEWALS_PER_LIFE = 2;
-/** Part of a hold's life: between a renewal that failed and the next, and from the last moment of a call to its hold's. */
+/** Fraction of a hold's life: the pause after a failed renewal, and the time between a cut and the hold's expiry. */
 const MARGINS_PER_LIFE = 8;
 /** A hold that seems to live for less is taken to live this long, ms. */
 const LEAST_LIFE_MS = 200;
-/** Renewals of one call under way at once: an object that answers none of these is too slow for another. */
+/** The most renewals of a call in progress. If the object answers none of them, it is too slow for another. */
 const MOST_UNANSWERED = 2;
 
 export interface Kept {
@@ -34,12 +34,12 @@ export class HoldKeeper {
   readonly #ports: Pick<Ports, "now" | "log">;
   readonly #lifeMs: number;
   readonly #marginMs: number;
-  /** When the call has to be over. */
+  /** When the call must be over. */
   readonly #endsAtMs: number;
   #heldUntilMs: number;
   #renewAtMs: number;
   #unanswered = 0;
-  /** By how much the clock was set back since the call began. */
+  /** How far the clock was set back since the call began. */
   #setBackMs = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #stopped = false;
@@ -56,13 +56,13 @@ export class HoldKeeper {
     this.#arm();
   }
 
-  /** The call is over, or cut: its hold is not renewed any more. */
+  /** Stops renewing: the call is over or cut. */
   stop(): void {
     this.#stopped = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
-  /** One timer for whatever comes first. */
+  /** One timer for the next event, whatever it is. */
   #arm(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     const nextMs = Math.min(this.#renewAtMs, this.#heldUntilMs - this.#marginMs, this.#endsAtMs);
@@ -70,7 +70,7 @@ export class HoldKeeper {
     this.#timer = setTimeout(() => this.#due(nextMs), Math.max(1, inMs));
   }
 
-  /** Time as it passes here. The clock may be set back; the timer, which waited no longer than it had to, shows it. */
+  /** Elapsed time. The clock may be set back; the timer reveals it, since it waited at least its delay. */
   #now(): number {
     return this.#ports.now() + this.#setBackMs;
   }

@@ -1,13 +1,13 @@
-/** The client's side of an answer: what is written there, how long it is waited for, and how it ends. */
+/** The client's side of an answer: writes to it, bounds the waits for it, and ends it. */
 import { settledWithin } from "../wait.ts";
 
-/** The client, as far as a relay must know: whether it is still there, and what ends the upstream. */
+/** What a relay must know of the client: whether it is still there, and what ends the upstream. */
 export interface Client {
   /** True once it has left. */
   readonly gone: boolean;
-  /** Called when the body it was reading was let go. */
+  /** To be called when the client cancelled its body. */
   leave(): void;
-  /** Acts once, as soon as it has left. */
+  /** Runs the action once, as soon as the client has left. */
   whenLeft(act: () => void): void;
 }
 
@@ -16,15 +16,15 @@ const NOTHING: Passed = { events: 0, inMs: 0 };
 export type ClientSide = WritableStream<Uint8Array>;
 
 /**
- * An abort discards what the client's side has not read yet, which nobody can see from here. So a client has at least this
- * long for the last event, and for each event that passed, less the time in which they passed.
+ * An abort discards what the client has not read yet, and the gateway cannot see how much that is. So the client gets
+ * at least this long for the last event, and for each event that passed, less the time in which they passed.
  */
 const LAST_WORDS_MS = 50;
 const MS_PER_EVENT = 25;
-/** The longest that an abort waits for a client which may be behind. */
+/** The longest that an abort waits for a client that may be behind. */
 const MOST_LAST_WORDS_MS = 10_000;
 
-/** What passed to a client of a stream that broke: it may be that far behind. */
+/** What passed to the client of a broken stream: it may be that far behind. */
 export interface Passed {
   readonly events: number;
   readonly inMs: number;
@@ -33,16 +33,16 @@ export interface Passed {
 const behindMs = ({ events, inMs }: Passed): number =>
   Math.min(MOST_LAST_WORDS_MS, Math.max(LAST_WORDS_MS, events * MS_PER_EVENT - inMs));
 
-/** How long an abort of the client's side is waited for. */
+/** The longest wait for the abort of the client's side. */
 const ABORTED_WITHIN_MS = 1_000;
 
-/** Writes to a client for as long as it is there. */
+/** Writes to a client while it is there. */
 export class Outlet {
   readonly #side: ClientSide;
   readonly #client: Client;
   #writer: WritableStreamDefaultWriter<Uint8Array>;
   #lent = false;
-  /** Ends the wait of the write that is under way. */
+  /** Ends the wait of the current write. */
   #giveUp = (): void => undefined;
 
   constructor(side: ClientSide, client: Client) {
@@ -65,14 +65,14 @@ export class Outlet {
 
   #hold(): WritableStreamDefaultWriter<Uint8Array> {
     const writer = this.#side.getWriter();
-    // Rejects when the client lets go of the body; the next write says the same, but it may be long in coming.
+    // Rejects when the client cancels the body. The next write would fail too, but it may come late.
     writer.closed.catch(() => {
       if (!this.#lent && writer === this.#writer) this.#client.leave();
     });
     return writer;
   }
 
-  /** Waits until the client has taken it: a slow reader slows the upstream down, and nothing piles up here. */
+  /** Waits until the client has taken it, so a slow reader slows the upstream down and nothing piles up here. */
   async write(bytes: Uint8Array): Promise<boolean> {
     if (this.#client.gone) return false;
     const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -87,7 +87,7 @@ export class Outlet {
     return promise;
   }
 
-  /** A write cannot be taken back, but nobody waits for it any more. */
+  /** A write cannot be taken back, but the wait for it ends. */
   drop(): void {
     this.#client.leave();
     this.#giveUp();
@@ -102,7 +102,7 @@ export class Outlet {
     if (!(await settledWithin(closed, withinMs))) await this.abort(null, 0);
   }
 
-  /** `last`: what a client that is still there is told before its body is aborted. */
+  /** `last`: what a client that is still there gets before its body is aborted. */
   async abort(last: Uint8Array | null, withinMs: number, passed: Passed = NOTHING): Promise<void> {
     if (last && !this.gone) {
       await settledWithin(this.write(last), withinMs);

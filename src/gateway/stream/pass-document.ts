@@ -1,6 +1,6 @@
 /**
- * How a large JSON answer passes: what was read of it first, then the rest as it comes, both without the members that
- * nobody may see. One that is cut off or malformed never ends as if it were whole, and what was seen of it is charged.
+ * Relays a large JSON answer: first the part that was read, then the rest as it comes, both without the members that a
+ * tenant must not see. A cut or malformed answer never ends cleanly, and what was seen of it is charged.
  */
 import type { CallOutcome } from "../../core/account/hold.ts";
 import type { PassingDocument } from "../http/read-document.ts";
@@ -13,7 +13,7 @@ export class DocumentPassage implements Passage {
   readonly #document: PassingDocument;
   readonly #outlet: Outlet;
   #understood: boolean;
-  /** Only the end of the body tells that all of it was there. */
+  /** Only the end of the body shows that all of it was there. */
   readonly complete = false;
   readonly delivered = false;
   readonly unread = null;
@@ -68,7 +68,7 @@ export class DocumentPassage implements Passage {
   }
 }
 
-/** Records the id that the answer hands out. One that cannot be recorded does not pass. */
+/** Records the id that the answer hands out. If that fails, the answer does not pass. */
 export async function recordFirst(document: PassingDocument, record: (id: string) => Promise<void>): Promise<void> {
   if (document.created === null) return;
   try {
@@ -80,7 +80,7 @@ export async function recordFirst(document: PassingDocument, record: (id: string
   }
 }
 
-/** Passes the answer to a call that costs nothing: once its client has left, nothing more is read. */
+/** Relays the answer of a free call. Reading stops when its client has left. */
 export function passFree(
   document: PassingDocument,
   request: AbortSignal,

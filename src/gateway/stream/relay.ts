@@ -1,14 +1,14 @@
 /**
- * Passes a streamed answer to the client as it comes, and reads its usage in passing.
+ * Relays a streamed answer to the client and reads its usage on the way. The folder `stream/` has all that happens
+ * between the first byte and the end of a call; it must not know endpoints, prices or how a hold is settled.
  *
- * Promises: what is read reaches the client before the next is read; a stream that is cut, stalled or garbled ends in an
- * aborted body, never as if it were whole; a client that takes nothing for the upstream's `idleMs` is let go; `ended`
- * resolves once, whatever happens. How events and plain bytes pass is
- * `client-stream.ts`'s business.
+ * Promises: what was read reaches the client before the next read; a stream that is cut, stalled or garbled ends in an
+ * aborted body, never in a clean end; a client that takes nothing for the upstream's `idleMs` is cut off; `ended`
+ * resolves once, whatever happens. `client-stream.ts` passes events and plain bytes.
  *
- * Each read and each write of a loop enters the isolate anew, which is most of what a frame costs. Where nothing has to be
- * taken out, the runtime's own pipe carries the stream once it has begun as text does, and it is read behind the pipe
- * (`native-pipe.ts`): the same promises, but that an event that breaks a stream is noticed a moment after it passed.
+ * Each read and write of a loop enters the isolate anew, which is most of a frame's cost. If nothing has to be removed,
+ * the runtime's own pipe carries the stream once it has begun as text, and the gateway reads it behind the pipe
+ * (`native-pipe.ts`). The promises are the same, except that a broken event is noticed shortly after it passed.
  */
 import type { CallOutcome } from "../../core/account/hold.ts";
 import { pieceReader } from "../http/piece-reader.ts";
@@ -22,15 +22,15 @@ import type { Client } from "./outlet.ts";
 export interface Relay {
   /** The client's side of the stream. */
   readonly body: ReadableStream<Uint8Array>;
-  /** As soon as the reading is final: when a whole stream was delivered, or when it broke. */
+  /** Resolves when the reading is final: a whole stream was delivered, or it broke. */
   readonly ended: Promise<RelayEnd>;
-  /** When nothing of it is open any more. */
+  /** Resolves when nothing of it is open any more. */
   readonly closed: Promise<void>;
 }
 interface RelayEnd {
   readonly outcome: CallOutcome;
   readonly firstByteAtMs: number | null;
-  /** An event that breaks the stream had passed before it was read. */
+  /** An event that breaks the stream passed before it was read. */
   readonly passedBroken: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Relayed {
   readonly unreadAllowed: boolean;
 }
 
-/** `passageTo`: makes the way to a client from its side of the stream. */
+/** `passageTo`: makes the passage to a client from its side of the stream. */
 export function relay(
   relayed: Relayed,
   passageTo: (side: WritableStream<Uint8Array>) => Passage,
@@ -54,9 +54,9 @@ export function relay(
   return { body: readable, ended: ended.promise, closed };
 }
 
-/** How long a stream that was delivered whole may go on. */
+/** How long a stream may go on after it was delivered whole, ms. */
 const AFTERWORD_MS = 5_000;
-/** How long the client of a call that is let go has to take what it was given last: the hold has not much longer. */
+/** How long the client of a cancelled call has to take the last bytes, ms: the hold ends soon after. */
 const LAST_TAKEN_WITHIN_MS = 250;
 
 const Native = (globalThis as { IdentityTransformStream?: new () => Pipe }).IdentityTransformStream;
@@ -95,8 +95,8 @@ async function pump(
   let dropping: ReturnType<typeof setTimeout> | null = null;
   const letGoNow = () => {
     cancel();
-    // A write that waits for a client which takes nothing would keep the call from its end. One that is still there may
-    // be slow: the call ends without it, and the watchdog lets it go.
+    // A write to a client that takes nothing would block the call's end. A client that is still there may just be slow:
+    // the call ends without it, and the watchdog cuts it off.
     dropping = setTimeout(() => {
       if (client.gone) passage.drop();
       else end({ outcome: passage.outcome(false), firstByteAtMs, passedBroken: false });
@@ -127,7 +127,7 @@ async function pump(
         over = afterword.goesOn(value.byteLength, ports.now(), AFTERWORD_MS);
         if (over) break;
       }
-      // Nobody waits for the upstream to close the connection.
+      // Don't wait for the upstream to close the connection.
       else if (client.gone && passage.complete) break;
       else if (sound && unreadPassage && opening.isText && !signal.aborted && !cancelled) {
         await unreadPassage.passRest();
@@ -148,7 +148,7 @@ async function pump(
     signal.removeEventListener("abort", letGoNow);
   }
   if (!sound || over || client.gone) cancel();
-  // A cancelled body ends as if it had come to its end: what came is not the whole.
+  // A cancelled body ends like a complete one, so this is not the whole.
   const whole = over || (sound && !cancelled && !signal.aborted && (await passage.finish()));
   end({ outcome: passage.outcome(whole), firstByteAtMs, passedBroken });
   await passage.close(whole, answer.idleMs, firstByteAtMs === null ? 0 : ports.now() - firstByteAtMs);
