@@ -21,15 +21,10 @@ import {
 } from "./response-items.ts";
 import type { Part } from "./response-progress.ts";
 import { begunItem, closedItem, EventNumbers, Item, isPlace, lacking, Room, wordsIn } from "./response-progress.ts";
-import { emptyPart, type PartKind, partsOf, type Step, stepOf } from "./response-words.ts";
+import { ENDS, emptyPart, type PartKind, partsOf, type Step, stepOf } from "./response-words.ts";
 
 /** The most items and parts of one stream. A stream with more passes unchanged from there on. */
 const MOST_ITEMS = 1_000;
-
-const ENDS: Readonly<Record<string, string>> = {
-  "response.completed": "completed",
-  "response.incomplete": "incomplete",
-};
 
 export class ResponseEvents {
   readonly #facts: ResponseFacts | null;
@@ -40,8 +35,8 @@ export class ResponseEvents {
   /** The response as it began; null until its id is known. */
   #begun: Fields | null = null;
   #inProgress = false;
-  /** The part that the last event was about, if it was a delta. `place`: its position as members. */
-  #last: { readonly type: unknown; readonly part: Part; readonly place: string } | null = null;
+  /** The part that the last event was about, if it was a delta. `at`: its position; `place`: the same as members. */
+  #last: { readonly type: unknown; readonly part: Part; readonly at: Fields; readonly place: string } | null = null;
   /** True once nothing more is added. */
   #off = false;
   #current = -1;
@@ -56,7 +51,7 @@ export class ResponseEvents {
   next(said: Fields): Added | undefined {
     if (this.#off || typeof said.type !== "string" || !said.type.startsWith("response.")) return undefined;
     const again = this.#again(said);
-    if (again) return again;
+    if (again) return again === "passes" ? undefined : again;
     this.#last = null;
     this.#before = [];
     const anew = this.#judge(said.type, said);
@@ -67,16 +62,19 @@ export class ResponseEvents {
     return this.#before.length > 0 ? { before: this.#before, ...numbered } : numbered;
   }
 
-  /** The fast path for most events of a stream: another delta of the same part, without a position of its own. */
-  #again(said: Fields): Added | undefined {
+  /** The fast path for most events of a stream: another delta of the same part, with its position or without. */
+  #again(said: Fields): Added | "passes" | undefined {
     const last = this.#last;
     if (!last || said.type !== last.type || typeof said.delta !== "string" || said.response !== undefined)
       return undefined;
-    const { sequence_number, item_id, output_index } = said;
-    if (sequence_number !== undefined || item_id !== undefined || output_index !== undefined) return undefined;
-    if (said[last.part.kind.index] !== undefined) return undefined;
+    const own = said.sequence_number;
+    const placed = isPlace(own);
+    if (!placed && own !== undefined) return undefined;
+    for (const name in last.at) if (said[name] !== (placed ? last.at[name] : undefined)) return undefined;
     last.part.keep(said.delta, this.#kept);
-    return { members: `"sequence_number":${this.#numbers.of(undefined)},${last.place}` };
+    const number = this.#numbers.of(own);
+    if (placed) return own === number ? "passes" : { number };
+    return { members: `"sequence_number":${number},${last.place}` };
   }
 
   /** Members that the event lacks or has wrong. */
@@ -205,7 +203,7 @@ export class ResponseEvents {
     if (!known && step !== "part.added") this.#add(`${kind.part}.added`, { ...at, part: emptyPart(kind) });
     if (step === "delta" && typeof said.delta === "string") {
       part.keep(said.delta, this.#kept);
-      this.#last = { type: said.type, part, place: JSON.stringify(at).slice(1, -1) };
+      this.#last = { type: said.type, part, at, place: JSON.stringify(at).slice(1, -1) };
     }
     if (step === "done") {
       sayWords(item, part, said[kind.said], this.#add);
@@ -288,12 +286,12 @@ export class ResponseEvents {
   };
 
   /** The event with its missing members and its number, which is shifted by the events added before it. */
-  #numbered(said: Fields, anew: Fields): Pick<Added, "members" | "data"> | undefined {
-    const number = this.#numbers.of(said.sequence_number);
-    const missing = said.sequence_number === number ? anew : { sequence_number: number, ...anew };
-    const names = Object.keys(missing);
-    if (names.length === 0) return undefined;
-    if (names.some((name) => name in said)) return { data: JSON.stringify({ ...said, ...missing }) };
+  #numbered(said: Fields, anew: Fields): Pick<Added, "members" | "number" | "data"> | undefined {
+    const own = said.sequence_number;
+    const number = this.#numbers.of(own);
+    if (isPlace(own) && Object.keys(anew).length === 0) return own === number ? undefined : { number };
+    const missing = own === number ? anew : { sequence_number: number, ...anew };
+    if (Object.keys(missing).some((name) => name in said)) return { data: JSON.stringify({ ...said, ...missing }) };
     return { members: JSON.stringify(missing).slice(1, -1) };
   }
 }

@@ -5,6 +5,12 @@
 import { asObject } from "./json-fields.ts";
 import type { Fields } from "./response-items.ts";
 
+/** Events that end a stream, and the status that they tell. */
+export const ENDS: Readonly<Record<string, string>> = {
+  "response.completed": "completed",
+  "response.incomplete": "incomplete",
+};
+
 export interface PartKind {
   /** The event name before `.delta` and `.done`. */
   readonly words: string;

@@ -8,7 +8,7 @@
 
 import type { CallOutcome } from "../../core/account/hold.ts";
 import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts";
-import { type Added, withMembers, writtenLike } from "../../core/formats/added-events.ts";
+import { type Added, withMembers, withNumber, writtenLike } from "../../core/formats/added-events.ts";
 import { joinBytes } from "../../core/formats/bytes.ts";
 import { dataOf, SseSplitter, withData } from "../../core/formats/sse.ts";
 import { toHttp } from "../../core/http-refusal.ts";
@@ -218,6 +218,7 @@ export class EventPassage implements Passage, UnreadPassage {
 function writtenAnew(event: Uint8Array, anew: string | undefined, added: Added | undefined): Uint8Array {
   const data = added?.data ?? anew;
   const written = data === undefined ? event : withData(event, data);
+  if (added?.number !== undefined) return withNumber(written, added.number);
   return (added?.members && withMembers(written, added.members)) || written;
 }
 

@@ -16,7 +16,9 @@ function completed(events: readonly Event[]): Event[] {
       ? JSON.parse(added.data)
       : added?.members
         ? JSON.parse(`{${added.members},${JSON.stringify(event).slice(1)}`)
-        : event;
+        : added?.number === undefined
+          ? event
+          : { ...event, sequence_number: added.number };
     return [...((added?.before ?? []) as Event[]), ...(added?.drops ? [] : [passes])];
   });
 }

@@ -1,4 +1,5 @@
 /** The `openai` SDK, unchanged but for base URL and key, does what it does at the service itself. */
+import { gzipSync } from "node:zlib";
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Tenant } from "../../support/tenant.ts";
@@ -49,6 +50,21 @@ describe("chat", () => {
     }
     const withoutRegion = (words: string | null | undefined) => words?.replace(/@[\w-]+\]/, "]");
     expect(withoutRegion(text)).toBe(withoutRegion(whole.choices[0]?.message.content));
+  });
+
+  test("bodies that its fetch sends as gzip are served, whole and streamed, and count as what they expand to", async () => {
+    const zipping: typeof fetch = (url, init) => {
+      const headers = new Headers(init?.headers);
+      headers.set("content-encoding", "gzip");
+      return fetch(url, { ...init, headers, body: gzipSync(String(init?.body)) });
+    };
+    const zipped = client.withOptions({ fetch: zipping });
+    const messages = [{ role: "user" as const, content: "word ".repeat(5_000) }];
+    const plain = await client.chat.completions.create({ model, messages, seed: 7 });
+    const whole = await zipped.chat.completions.create({ model, messages, seed: 7 });
+    expect(whole.usage).toEqual(plain.usage);
+    const final = await zipped.chat.completions.stream({ model, messages, seed: 7 }).finalChatCompletion();
+    expect(final.choices[0]?.finish_reason).toBe("stop");
   });
 
   test("include_usage gives the usage chunk, and only then", async () => {
