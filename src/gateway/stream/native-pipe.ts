@@ -23,23 +23,23 @@ import { PauseSigns } from "./pause-signs.ts";
 
 /** A settlement is due 500 ms after the last byte. */
 const READ_EVERY_MS = 300;
-/** After its last event, so long its client has to take it before the call is told as delivered. */
+/** How long a client has to take the last event before the call counts as delivered, ms. */
 const TAKEN_WITHIN_MS = 100;
 const PIECE_BYTES = 16 * 1024;
 /** After cancelling, keep reading this long so that delivered bytes are charged. */
 const LAST_READ_MS = 25;
-/** What a stream may have come to: so much, and so much more for each millisecond. */
+/** The most bytes of a stream: this many, plus this many per millisecond. */
 const MOST_BYTES = 16 * 1024 * 1024;
 const MOST_BYTES_PER_MS = 256;
-/** Once all has been read, its client has to take this much in a millisecond, beside `idleMs` for all of it. */
+/** Once all was read, the client must take at least this much per millisecond, with `idleMs` on top for all of it. */
 const LEAST_BYTES_PER_MS = 8;
 
-/** So many pieces of a stream are read before they pass, whatever they are. */
+/** This many pieces of each stream are read before they pass. */
 const OPENING_PIECES = 16;
-/** A token of text and what its event says of it are smaller than this, on average. */
+/** Average size below which pieces count as text: one token and the rest of its event. */
 const TEXT_PIECE_BYTES = 1024;
 
-/** What a stream has begun as. */
+/** Whether a stream has begun as text. */
 export class Opening {
   #pieces = 0;
   #bytes = 0;
@@ -54,13 +54,13 @@ export class Opening {
   }
 }
 
-/** `broken`: an event that has passed shows it. `severed`: the pipe, its client or its upstream gave up before the end. */
+/** `broken`: an event that passed shows it. `severed`: the pipe, its client or its upstream ended early. */
 type UnreadEnd = "sound" | "broken" | "severed";
 
 export interface Unread {
   /** How the answer was as far as it came; the client's side is the passage's again. */
   readonly ended: Promise<UnreadEnd>;
-  /** Lets the upstream and the pipe go. */
+  /** Cancels the upstream and the pipe. */
   cancel(): void;
 }
 
@@ -79,7 +79,7 @@ export function passUnread(
   const options = { preventClose: true, preventAbort: true, signal: stop.signal };
   const piped = toClient.pipeTo(passage.lend(), options).then(
     () => true,
-    // The client left, the upstream broke off, or the pipe was stopped. The first is learned from the client's side.
+    // The client left, the upstream broke off, or the pipe was stopped. The client's side reports the first.
     () => false,
   );
   let severed = false;
@@ -87,7 +87,7 @@ export function passUnread(
     severed = !whole;
     passage.takeBack();
   });
-  // Of a client that leaves while its upstream is silent the pipe knows nothing; what has passed is then read at once.
+  // While its upstream is silent, a pipe does not notice that its client left. Stop it, to read what passed at once.
   client.whenLeft(() => stop.abort());
   const reader = toReader.getReader({ mode: "byob" });
   const close = () => void reader.cancel().catch(() => undefined);
@@ -122,7 +122,7 @@ export function passUnread(
           delivered();
         });
       }
-      // Nobody waits for the upstream to close the connection.
+      // Don't wait for the upstream to close the connection.
       if (passage.complete && client.gone) return "sound";
       if (passage.complete && afterword.goesOn(value.byteLength, ports.now(), takenWithin())) return "severed";
       const behind = value.byteLength === PIECE_BYTES;
@@ -131,7 +131,7 @@ export function passUnread(
       const restMs = signs.add(value.byteLength, behind, now - askedAtMs, now);
       if (restMs === null) continue;
       if (signs.paused(now)) client.leave();
-      // Of no fixed length: it must not keep step with the upstream.
+      // A random part, so that the pauses do not keep step with the upstream.
       await pauseUnless(returned, Math.max(restMs, READ_EVERY_MS * (1 - ports.random() / 3)));
     }
   };
@@ -146,7 +146,7 @@ export function passUnread(
       stop.abort();
       await returned;
     }
-    // Whatever ended the pipe early, what was read is not what the client has.
+    // Whatever ended the pipe early, the client does not have all that was read.
     if (end !== "sound" || severed) return end === "broken" ? end : "severed";
     passage.taken();
     return end;
@@ -154,7 +154,7 @@ export function passUnread(
   return { ended: ended(), cancel };
 }
 
-/** Waits so long, or until the pipe has ended. */
+/** Waits for `ms`, or until the pipe has ended. */
 async function pauseUnless(ended: Promise<void>, ms: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, ms);

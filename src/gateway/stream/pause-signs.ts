@@ -13,7 +13,7 @@ const AT_ONCE_MS = 10;
 /** Reads after a rest, of which the first is held against the others; fewer, but two, where they come to this many bytes. */
 const READS = 4;
 const ENOUGH_BYTES = 64 * 1024;
-/** Rests with signs, so that no coincidence counts. */
+/** Rests with signs before they count, to exclude coincidence. */
 const LEAST_RESTS = 8;
 /** A read that waited, or a first one larger than the others, outweighs so many signs: the client may have pulled. */
 const AGAINST = 4;
@@ -28,7 +28,7 @@ export class PauseSigns {
   #laterBytes = 0;
   /** Of a piece that was read in part. */
   #openBytes = 0;
-  /** One of them had to wait for the upstream. */
+  /** True if one of them had to wait for the upstream. */
   #waited = false;
   /** Rests with signs, less what spoke against them, and since when. */
   #rests = 0;
