@@ -21,6 +21,7 @@ export const LIMITS: Limits = {
   rpd_limit: 1_000_000_000,
   max_parallel_requests: 1_000_000,
   free_rpm_limit: 1_000_000_000,
+  maxGpus: null,
   maxBudgetNanoUsd: 1_000_000_000_000_000,
   budgetDuration: "month",
 };
@@ -50,6 +51,7 @@ async function open(object: AccountService, number: number): Promise<void> {
     billsMonthly: false,
     creditLimitNanoUsd: 0,
     computeEnabled: false,
+    computeUpstream: null,
     onDisconnect: "cancel",
     plan: NO_PLAN,
     limits: LIMITS,

@@ -8,8 +8,10 @@ import { getPath } from "hono/utils/url";
 import { adminApp } from "./api/operator/index.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
 import { tenantDocumentApp } from "./api/tenant/openapi.ts";
+import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
 import { closestCall, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
+import { serveCompute, serveGpuPrices } from "./gateway/flows/compute.ts";
 import { refuse } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
 import type { PlatformPorts } from "./platform/ports.ts";
@@ -45,6 +47,12 @@ export function createApp(): Hono<AppBindings> {
       serve(context.req.raw, endpoint, context.req.param(), context.env.ports),
     );
   }
+  for (const endpoint of COMPUTE_ROWS) {
+    app.on(endpoint.method, toRoute(endpoint.path), (context) =>
+      serveCompute(context.req.raw, endpoint, context.req.param(), context.env.ports),
+    );
+  }
+  app.get("/platform/gpu-prices", (context) => serveGpuPrices(context.env.ports));
   const selfService = selfServiceApp();
   app.route("/", selfService.app);
   app.route("/", tenantDocumentApp(selfService.routes));

@@ -12,7 +12,11 @@ export type LimitName = "rpm_limit" | "tpm_limit" | "rpd_limit" | "max_parallel_
 /** What the limits of rows count, and for whom: one counter of the account object for each. */
 type Counted =
   /** Jobs submitted in the account: those that were accepted and those under way. */
-  { readonly name: "submissions"; readonly per: "account" };
+  | { readonly name: "submissions"; readonly per: "account" }
+  /** Instances and clusters launched in the account, whatever became of them. */
+  | { readonly name: "launches"; readonly per: "account" }
+  /** Compute calls of a key, refused ones too. */
+  | { readonly name: "compute_calls"; readonly per: "key" };
 /** A limit that a row of the endpoint table names: `count` in each trailing window. */
 export type NamedLimit = Counted & { readonly count: number; readonly windowMs: number };
 

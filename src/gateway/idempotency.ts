@@ -8,10 +8,11 @@ import type { Admission } from "../core/account/hold.ts";
 import { type EarlierCall, type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
 import { earlierTokens } from "../core/owned.ts";
+import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo } from "../core/routing/routes.ts";
 import { admit } from "./admit.ts";
 import type { AdmittedCall, ParsedCall, RoutedCall, Step } from "./call.ts";
-import type { Ports } from "./ports.ts";
+import type { Caller, Ports } from "./ports.ts";
 
 const HEADER = "idempotency-key";
 /** How long a repeat waits for the call that runs, ms (docs/design.md, section 5). */
@@ -33,10 +34,7 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   const { headers } = parsed.request;
   const key = headers.get(HEADER);
   if ((key === null && !endpoint.bodyIsKey) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
-  if (key === "" || (key ?? "").length > LONGEST_IDEMPOTENCY_KEY) {
-    const message = `The Idempotency-Key must have 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`;
-    return refused({ kind: "invalid_request", message, param: HEADER });
-  }
+  if (unfit(key)) return refused(UNFIT);
   const pieces = await Promise.all(call.identity().map((piece) => crypto.subtle.digest("SHA-256", piece)));
   const body = pieces.map((digest) => toHex(new Uint8Array(digest))).join(" ");
   const hmac = async (text: string) => toHex(await ports.secrets.hmac(text));
@@ -47,6 +45,28 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   }
   return { ok: true, idempotency: { keyHmac: await hmac(`idempotency-key ${caller.account} ${key}`), bodyHmac } };
 }
+
+/** Of a compute call: `identity` is what a repeat must have alike. */
+export async function computeIdempotency(
+  headers: Headers,
+  { account }: Pick<Caller, "account">,
+  identity: string,
+  ports: Ports,
+): Promise<Found> {
+  const key = headers.get(HEADER);
+  if (key === null) return { ok: true, idempotency: undefined };
+  if (unfit(key)) return refused(UNFIT);
+  const hmac = async (text: string) => toHex(await ports.secrets.hmac(text));
+  const keyHmac = await hmac(`idempotency-key ${account} ${key}`);
+  return { ok: true, idempotency: { keyHmac, bodyHmac: await hmac(`idempotency-body ${identity}`) } };
+}
+
+const unfit = (key: string | null): boolean => key === "" || (key ?? "").length > LONGEST_IDEMPOTENCY_KEY;
+const UNFIT: Refusal = {
+  kind: "invalid_request",
+  message: `The Idempotency-Key must have 1 to ${LONGEST_IDEMPOTENCY_KEY} characters.`,
+  param: HEADER,
+};
 
 /** `earlier`: the call was carried out before, and its answer is to be replayed. */
 export type AdmittedOnce =

@@ -16,6 +16,8 @@ import type {
   Settlement,
 } from "../core/account/hold.ts";
 import type { Inquired, Inquiry } from "../core/account/precheck.ts";
+import type { ComputeAccount } from "../core/compute/calls.ts";
+import type { BrokerPort } from "../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { RoutingSnapshot, Target } from "../core/routing/routes.ts";
@@ -35,6 +37,8 @@ export interface Ports {
   readonly answers: BodyRoom;
   /** The account object with this number. The number must come from an authenticated key. */
   account(number: AccountNumber): AccountPort;
+  /** The broker of an upstream for compute; the upstream is an account's seat. */
+  broker(upstream: string): Pick<BrokerPort, "market">;
   /** Unix time, ms. */
   now(): number;
   /** A random number in [0, 1). */
@@ -75,8 +79,8 @@ export interface Secrets {
   hmac(text: string): Promise<Uint8Array>;
 }
 
-/** One account's object. A refusal is an answer; a rejected promise means that it could not be asked. */
-export interface AccountPort {
+/** One account's object. A rejected promise means that it could not be asked; a refusal is an answer. */
+export interface AccountPort extends Pick<ComputeAccount, "compute"> {
   admit(request: AdmitRequest): Promise<Admission>;
   settle(settlement: Settlement): Promise<HoldEnd>;
   release(release: Release): Promise<HoldEnd>;

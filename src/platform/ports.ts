@@ -7,11 +7,14 @@
  */
 
 import type { AccountService } from "../core/account/account-service.ts";
+import type { ComputeAccount } from "../core/compute/calls.ts";
+import type { BrokerPort } from "../core/compute/control.ts";
 import { type AccountNumber, asId, type CallId } from "../core/ids.ts";
 import { Health } from "../core/routing/target-health.ts";
 import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
 import { accountObject } from "./account/stub.ts";
+import { brokerOf } from "./broker/broker-stub.ts";
 import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./edge/directory.ts";
 import { log } from "./log.ts";
 import type { PlatformSecrets } from "./secrets.ts";
@@ -26,9 +29,10 @@ const answers = new BodyRoom(ANSWER_ROOM_BYTES);
 
 /** The pipeline's ports, and what only the platform's callers get. */
 export interface PlatformPorts extends Ports {
-  account(number: AccountNumber): AccountPort & AccountService;
+  account(number: AccountNumber): AccountPort & AccountService & ComputeAccount;
   readonly directory: Ports["directory"] & EdgeNotices;
   readonly secrets: PlatformSecrets;
+  broker(upstream: string): BrokerPort;
 }
 
 export function openPorts(
@@ -57,6 +61,7 @@ export function openPorts(
     mediumBodies,
     answers,
     account,
+    broker: (upstream) => brokerOf(env, upstream),
     now,
     random: () => Math.random(),
     newCallId: () => asId<CallId>(crypto.randomUUID()),

@@ -196,6 +196,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       renew: async (callId, progress) => options.renew?.(callId, progress) ?? true,
       recordOwnership: async () => undefined,
       forgetOwned: async () => undefined,
+      compute: () => Promise.reject(new Error("these tests make no compute calls")),
       inquire: async (inquiry) => {
         asked.push(inquiry);
         return options.inquire?.(inquiry) ?? { ok: true, prices: inquiry.row.costNanoUsd, rates: {} };
@@ -207,6 +208,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
       authorize: async (_, free) => options.authorize?.(free) ?? grantTo([]),
     }),
+    broker: () => ({ market: () => Promise.reject(new Error("these tests make no compute calls")) }),
     now: () => Date.now(),
     random: () => 0,
     queueEnd: async (end) => void queued.push(end),

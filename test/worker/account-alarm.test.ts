@@ -345,6 +345,7 @@ describe("rows written", () => {
       rpd_limit: 99,
       max_parallel_requests: 9,
       free_rpm_limit: 9,
+      maxGpus: 99,
       maxBudgetNanoUsd: 9_999,
       budgetDuration: "day",
     } as const;

@@ -152,6 +152,8 @@ const tag = (number: number, id: number) =>
   formatTag({ deployment: "abcdef", account: asId<AccountNumber>(number), id, random: "aaaaaa" });
 const instance = (upstreamId: number, name: string, status: string) => ({ id: upstreamId, name, status });
 
+const fresh = (document: unknown) => ({ document: JSON.stringify(document), sameUntilMs: null });
+
 /** Lists that show `documents`, and what accounts were told of them. */
 function listing(documents: unknown, failing: ReadonlySet<number> = new Set()) {
   const told: (Observation & { account: number })[] = [];
@@ -177,8 +179,8 @@ function listing(documents: unknown, failing: ReadonlySet<number> = new Set()) {
 it("tells each account of its own, of what changed, and of what is in transition at every list", async () => {
   await runInDurableObject(broker(), async (_, { storage }) => {
     const tables = new BrokerTables(storage.sql);
-    tables.watch(account, [{ kind: "instance", inTransition: [tag(7, 2), tag(7, 3)] }]);
-    tables.watch(asId<AccountNumber>(8), [{ kind: "instance", inTransition: [] }]);
+    tables.watch(account, [{ kind: "instance", tags: [tag(7, 2), tag(7, 3)], inTransition: [tag(7, 2), tag(7, 3)] }]);
+    tables.watch(asId<AccountNumber>(8), [{ kind: "instance", tags: [], inTransition: [] }]);
     const documents = [
       instance(1, tag(7, 1), "running"),
       instance(2, tag(7, 2), "pending"),
@@ -194,7 +196,7 @@ it("tells each account of its own, of what changed, and of what is in transition
         account: 7,
         upstream,
         kind: "instance",
-        documents: [JSON.stringify(documents[0]), JSON.stringify(documents[1])],
+        documents: [fresh(documents[0]), fresh(documents[1])],
         absent: [tag(7, 3)],
         askedAtMs: START,
       },
@@ -202,7 +204,7 @@ it("tells each account of its own, of what changed, and of what is in transition
         account: 8,
         upstream,
         kind: "instance",
-        documents: [JSON.stringify(documents[2])],
+        documents: [fresh(documents[2])],
         absent: [],
         askedAtMs: START,
       },
@@ -212,7 +214,8 @@ it("tells each account of its own, of what changed, and of what is in transition
     vi.setSystemTime(START + 5_000);
     const second = listing(documents);
     await runDueLists(tables, second.ports);
-    expect(second.told).toMatchObject([{ account: 7, documents: [JSON.stringify(documents[1])], absent: [tag(7, 3)] }]);
+    const again = { document: JSON.stringify(documents[1]), sameUntilMs: START };
+    expect(second.told).toMatchObject([{ account: 7, documents: [again], absent: [tag(7, 3)] }]);
   });
 });
 
@@ -220,7 +223,7 @@ it("at rest it lists once a minute, wakes nobody without a change, and not at al
   await runInDurableObject(broker(), async (_, { storage }) => {
     const tables = new BrokerTables(storage.sql);
     expect(nextListMs(tables)).toBeNull();
-    tables.watch(account, [{ kind: "instance", inTransition: [] }]);
+    tables.watch(account, [{ kind: "instance", tags: [], inTransition: [] }]);
     const documents = [instance(1, tag(7, 1), "running")];
     await runDueLists(tables, listing(documents).ports);
     for (const laterMs of [5_000, 59_999]) {
@@ -242,7 +245,7 @@ it("tells again what an account did not take", async () => {
   vi.spyOn(console, "log").mockImplementation(() => undefined);
   await runInDurableObject(broker(), async (_, { storage }) => {
     const tables = new BrokerTables(storage.sql);
-    tables.watch(account, [{ kind: "instance", inTransition: [] }]);
+    tables.watch(account, [{ kind: "instance", tags: [], inTransition: [] }]);
     const documents = [instance(1, tag(7, 1), "running")];
     const lost = listing(documents, new Set([7]));
     await runDueLists(tables, lost.ports);
@@ -260,7 +263,7 @@ it.each([
   vi.spyOn(console, "log").mockImplementation(() => undefined);
   await runInDurableObject(broker(), async (_object, { storage }) => {
     const tables = new BrokerTables(storage.sql);
-    tables.watch(account, [{ kind: "instance", inTransition: [tag(7, 1)] }]);
+    tables.watch(account, [{ kind: "instance", tags: [tag(7, 1)], inTransition: [tag(7, 1)] }]);
     const { ports, told } = listing(body);
     await runDueLists(tables, ports);
     expect(told).toEqual([]);

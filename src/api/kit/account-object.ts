@@ -4,6 +4,7 @@
  */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Actor, KeyAction } from "../../core/account/permissions.ts";
+import type { ComputeAccount } from "../../core/compute/calls.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import { ask, askOnce } from "../../gateway/account-client.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";
@@ -11,16 +12,19 @@ import type { PlatformPorts } from "../../platform/ports.ts";
 /** An audit gets longer, ms: it reads the whole ledger in slices between other calls. */
 const LONGEST_AUDIT_MS = 60_000;
 
+/** The methods of an account object that the API calls. */
+export type AccountObject = AccountService & Pick<ComputeAccount, "computeState" | "stopCompute">;
+
 /** `failed`: throws its own error in place of one from the object or its stub, or of a timeout. */
 export function accountInTime(
   ports: Pick<PlatformPorts, "account">,
   number: AccountNumber,
   failed: (error: unknown) => never = rethrow,
-): AccountService {
-  const read = <Answer>(question: (object: AccountService) => Promise<Answer>, withinMs?: number) =>
-    ask<AccountService, Answer>(ports, number, question, withinMs).catch(failed);
-  const change = <Answer>(question: (object: AccountService) => Promise<Answer>) =>
-    askOnce<AccountService, Answer>(ports, number, question).catch(failed);
+): AccountObject {
+  const read = <Answer>(question: (object: AccountObject) => Promise<Answer>, withinMs?: number) =>
+    ask<AccountObject, Answer>(ports, number, question, withinMs).catch(failed);
+  const change = <Answer>(question: (object: AccountObject) => Promise<Answer>) =>
+    askOnce<AccountObject, Answer>(ports, number, question).catch(failed);
   const manage = (actor: Actor, action: KeyAction) => change((object) => object.manage(actor, action));
   return {
     open: (...asked) => read((object) => object.open(...asked)),
@@ -38,6 +42,8 @@ export function accountInTime(
     key: (...asked) => read((object) => object.key(...asked)),
     standing: (...asked) => read((object) => object.standing(...asked)),
     findKey: (...asked) => read((object) => object.findKey(...asked)),
+    computeState: () => read((object) => object.computeState()),
+    stopCompute: (...asked) => change((object) => object.stopCompute(...asked)),
   };
 }
 

@@ -3,14 +3,14 @@
  * request after the operator has authenticated.
  */
 
-import type { AccountService } from "../../core/account/account-service.ts";
+import type { BrokerPort } from "../../core/compute/control.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { Directory, LogLine } from "../../gateway/ports.ts";
 import { type AccountRow, findAccount } from "../../platform/d1/accounts.ts";
 import type { EdgeNotices } from "../../platform/edge/directory.ts";
 import { openPorts, type PlatformPorts } from "../../platform/ports.ts";
 import type { PlatformSecrets } from "../../platform/secrets.ts";
-import { accountInTime } from "./account-object.ts";
+import { type AccountObject, accountInTime } from "./account-object.ts";
 import { conflict, notFound } from "./problem.ts";
 import type { ApiRoutes } from "./route.ts";
 
@@ -18,7 +18,9 @@ export interface AdminContext {
   readonly books: D1Database;
   readonly edge: Directory & EdgeNotices;
   readonly secrets: PlatformSecrets;
-  account(number: AccountNumber): AccountService;
+  account(number: AccountNumber): AccountObject;
+  /** Of an upstream for compute. */
+  broker(upstream: string): BrokerPort;
   now(): number;
   log(line: LogLine): void;
 }
@@ -44,6 +46,7 @@ export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
     edge: ports.directory,
     secrets: ports.secrets,
     account: (number) => accountInTime(ports, number),
+    broker: ports.broker,
     now: ports.now,
     log: ports.log,
   };
@@ -53,7 +56,7 @@ export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
 export async function theAccount(
   context: AdminContext,
   id: string,
-): Promise<{ row: AccountRow; object: AccountService }> {
+): Promise<{ row: AccountRow; object: AccountObject }> {
   const row = await findAccount(context.books, id);
   if (!row) throw notFound("account", id);
   return { row, object: context.account(row.number) };
@@ -63,7 +66,7 @@ export async function theAccount(
 export async function theLiveAccount(
   context: AdminContext,
   id: string,
-): Promise<{ row: AccountRow; object: AccountService }> {
+): Promise<{ row: AccountRow; object: AccountObject }> {
   const found = await theAccount(context, id);
   if (found.row.deleted) throw conflict("account_deleted", `The account '${id}' is deleted.`, "account");
   return found;

@@ -59,6 +59,7 @@ export const limitFields = {
     "Calls in the last 60 s that cost nothing and reach an upstream; ten times as many that reach none. null: of a key " +
       "120, else no limit",
   ),
+  max_gpus: limit(100_000, "GPUs that may run at once; null: no limit"),
   max_budget: usd.nullable().optional().meta({ description: "USD in a budget window; null: no limit" }),
   budget_duration: z
     .enum(BUDGET_DURATIONS)
@@ -72,6 +73,7 @@ export const limitAnswers = {
   rpd_limit: z.int().nullable(),
   max_parallel_requests: z.int().nullable(),
   free_rpm_limit: z.int().nullable(),
+  max_gpus: z.int().nullable(),
   max_budget: usdAnswer.nullable(),
   budget_duration: z.enum(BUDGET_DURATIONS),
 };

@@ -17,6 +17,7 @@ export interface LimitBody {
   rpd_limit?: number | null | undefined;
   max_parallel_requests?: number | null | undefined;
   free_rpm_limit?: number | null | undefined;
+  max_gpus?: number | null | undefined;
   max_budget?: number | null | undefined;
   budget_duration?: Limits["budgetDuration"] | undefined;
 }
@@ -32,6 +33,7 @@ export function limitsIn(body: LimitBody): Partial<Limits> | undefined {
     ...(body.rpd_limit !== undefined && { rpd_limit: body.rpd_limit }),
     ...(body.max_parallel_requests !== undefined && { max_parallel_requests: body.max_parallel_requests }),
     ...(body.free_rpm_limit !== undefined && { free_rpm_limit: body.free_rpm_limit }),
+    ...(body.max_gpus !== undefined && { maxGpus: body.max_gpus }),
     ...(body.max_budget !== undefined && { maxBudgetNanoUsd: body.max_budget }),
     ...(body.budget_duration !== undefined && { budgetDuration: body.budget_duration }),
   };
@@ -44,6 +46,7 @@ export const serializeLimits = (limits: Limits) => ({
   rpd_limit: limits.rpd_limit,
   max_parallel_requests: limits.max_parallel_requests,
   free_rpm_limit: limits.free_rpm_limit,
+  max_gpus: limits.maxGpus,
   max_budget: limits.maxBudgetNanoUsd === null ? null : toUsd(limits.maxBudgetNanoUsd),
   budget_duration: limits.budgetDuration,
 });

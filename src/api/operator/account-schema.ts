@@ -8,6 +8,7 @@ import {
   limitFields,
   modelName,
   name,
+  slug,
   timeAnswer,
   usd,
   usdAnswer,
@@ -48,6 +49,10 @@ const fields = {
   bills_monthly: z.boolean().optional().meta({ description: "May owe up to `credit_limit_usd`" }),
   credit_limit_usd: usd.optional(),
   compute_enabled: z.boolean().optional(),
+  compute_upstream: slug
+    .nullable()
+    .optional()
+    .meta({ description: "The upstream on which the account's compute lives; of one that is not `shared`, alone" }),
   on_disconnect: z
     .enum(["cancel", "drain"])
     .optional()
@@ -77,6 +82,7 @@ export const AccountAnswer = z
     bills_monthly: z.boolean(),
     credit_limit_usd: usdAnswer,
     compute_enabled: z.boolean(),
+    compute_upstream: z.string().nullable(),
     on_disconnect: z.enum(["cancel", "drain"]),
     plan: z.object({
       markup_percent: z.number(),

@@ -6,9 +6,19 @@ import * as z from "zod";
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";
 import { NO_LIMITS } from "../../core/account/tenant.ts";
+import type { AccountId } from "../../core/ids.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { NO_PLAN } from "../../core/pricing/prices.ts";
-import { enterAccount, listAccounts, markDeleted, markOpened, renameAccount } from "../../platform/d1/accounts.ts";
+import {
+  type AccountRow,
+  enterAccount,
+  listAccounts,
+  markDeleted,
+  markOpened,
+  renameAccount,
+} from "../../platform/d1/accounts.ts";
+import { leaveSeat, takeSeat } from "../../platform/d1/seats.ts";
+import type { AccountObject } from "../kit/account-object.ts";
 import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid } from "../kit/problem.ts";
@@ -38,6 +48,7 @@ const serializeAccount = (account: Account) => ({
   bills_monthly: account.billsMonthly,
   credit_limit_usd: toUsd(account.creditLimitNanoUsd),
   compute_enabled: account.computeEnabled,
+  compute_upstream: account.computeUpstream,
   on_disconnect: account.onDisconnect,
   plan: serializePlan(account.plan),
   balance_usd: toUsd(account.balanceNanoUsd),
@@ -52,6 +63,7 @@ const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
   billsMonthly: false,
   creditLimitNanoUsd: 0,
   computeEnabled: false,
+  computeUpstream: null,
   onDisconnect: "cancel",
   plan: NO_PLAN,
   limits: NO_LIMITS,
@@ -65,6 +77,7 @@ function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields
     ...(body.blocked !== undefined && { blocked: body.blocked }),
     ...(body.bills_monthly !== undefined && { billsMonthly: body.bills_monthly }),
     ...(body.credit_limit_usd !== undefined && { creditLimitNanoUsd: body.credit_limit_usd }),
+    ...(body.compute_upstream !== undefined && { computeUpstream: body.compute_upstream }),
     ...(body.compute_enabled !== undefined && { computeEnabled: body.compute_enabled }),
     ...(body.on_disconnect !== undefined && { onDisconnect: body.on_disconnect }),
     ...(body.plan !== undefined && { plan: planFrom(body.plan) }),
@@ -138,6 +151,7 @@ export function addAccounts(api: AdminRoutes): void {
   api.add(patch, async ({ work: context, params, body }) => {
     const { account: id } = params;
     const { row, object } = await theLiveAccount(context, id);
+    await moveSeat(context, row, object, body.compute_upstream);
     const changed = known(await object.amend(changesFrom(body)), "account", id);
     if (body.name !== undefined) await renameAccount(context.books, row, changed.name);
     return ok(serializeAccount(changed));
@@ -153,6 +167,7 @@ export function addAccounts(api: AdminRoutes): void {
         `${end.openHolds} calls of the account are in flight. Delete it when they have ended.`,
       );
     }
+    await leaveSeat(context.books, row.id);
     if (await markDeleted(context.books, row, context.now())) await context.edge.routingChanged();
     return ok(deleted(id));
   });
@@ -166,6 +181,7 @@ async function makeAccount(context: AdminContext, body: z.output<typeof AccountB
     limits: limitsFrom(body, NO_LIMITS),
   };
   const row = await enterAccount(context.books, body.id, body.name, context.now());
+  if (!row.opened && body.compute_upstream) await takeSeatOrRefuse(context, row.id, body.compute_upstream);
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
   const object = context.account(row.number);
   await object.open(row.id, row.number, fields);
@@ -184,4 +200,37 @@ async function bookOpening(object: AccountService, amountNanoUsd: number): Promi
     throw conflict("reference_conflict", `The opening balance was booked as ${booked} USD before.`, "balance_usd");
   }
   if (outcome.kind === "out_of_range") throw invalid("balance_usd", "The balance would leave its range.");
+}
+
+/** Gives the account another seat, or none. Nothing of it may be left where it was. */
+async function moveSeat(
+  context: AdminContext,
+  row: AccountRow,
+  object: AccountObject,
+  to: string | null | undefined,
+): Promise<void> {
+  if (to === undefined) return;
+  const state = known(await object.computeState(), "account", row.id);
+  if (state.upstream === to) return;
+  if (state.rows.length > 0) {
+    throw conflict(
+      "compute_in_use",
+      `${state.rows.length} compute resources of the account live on '${state.upstream}'. Stop them first.`,
+      "compute_upstream",
+    );
+  }
+  if (to === null) await leaveSeat(context.books, row.id);
+  else await takeSeatOrRefuse(context, row.id, to);
+}
+
+async function takeSeatOrRefuse(context: AdminContext, account: AccountId, upstream: string): Promise<void> {
+  const outcome = await takeSeat(context.books, account, upstream, context.now());
+  if (outcome.kind === "unknown_upstream") throw invalid("compute_upstream", `There is no upstream '${upstream}'.`);
+  if (outcome.kind === "occupied") {
+    throw conflict(
+      "seat_taken",
+      `The upstream '${upstream}' seats the account '${outcome.by}'. Give each account an upstream of its own, or set \`shared\` on it.`,
+      "compute_upstream",
+    );
+  }
 }

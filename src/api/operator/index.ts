@@ -18,6 +18,7 @@ import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
 import { addAliases } from "./aliases.ts";
 import { operatorOnly } from "./auth.ts";
+import { addCompute } from "./compute.ts";
 import { addInstances } from "./instances.ts";
 import { addLedger } from "./ledger.ts";
 import { addModels } from "./models.ts";
@@ -45,6 +46,7 @@ const RESOURCES = [
   addInstances,
   addModels,
   addUsage,
+  addCompute,
   addDocument,
 ];
 

@@ -1,6 +1,8 @@
 /** `/openapi.json`: what a tenant can call, from the endpoint table and self-service. */
 import { Hono } from "hono";
 import * as z from "zod";
+import type { ComputeEndpoint } from "../../core/endpoints/compute/compute-endpoint.ts";
+import { COMPUTE_ROWS } from "../../core/endpoints/compute/compute-table.ts";
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
 import { ENDPOINTS } from "../../core/endpoints/table.ts";
 import { documentOnce } from "../kit/openapi.ts";
@@ -31,6 +33,31 @@ function routeOf({ id, method, path, summary, body, retry, errors, flow, answerS
   };
 }
 
+const COMPUTE_METHODS = { GET: "get", POST: "post", PATCH: "patch", DELETE: "delete" } as const;
+
+/** A row of the compute table. Its documents are the service's own. */
+function computeRoute({ id, method, path, summary, schema, maxBytes, status, on }: ComputeEndpoint): Route {
+  return {
+    id: camelCase(id),
+    method: COMPUTE_METHODS[method],
+    path,
+    summary,
+    ...(schema && { body: schema, maxBodyBytes: maxBytes }),
+    answers: { [status]: answers(status === 204 ? "Done" : "As the service answers it", z.any()) },
+    errors: "compute",
+    refusals: [402, 403, 409, 429, ...(on ? [404 as const] : [])],
+  };
+}
+
+const GPU_PRICES: Route = {
+  id: "gpuPrices",
+  method: "get",
+  path: "/platform/gpu-prices",
+  summary: "What GPUs cost; needs no key",
+  answers: { 200: answers("Price rows", z.any()) },
+  errors: "compute",
+};
+
 /** `chat.completions` as `chatCompletions`. */
 const camelCase = (id: string): string => id.replaceAll(/[._]([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
@@ -39,10 +66,13 @@ const camelCase = (id: string): string => id.replaceAll(/[._]([a-z])/g, (_, lett
  * private.
  */
 export function tenantDocumentApp(selfService: readonly Route[]): Hono {
-  const document = documentOnce(() => [...ENDPOINTS.map(routeOf), ...selfService], {
-    title: "Tollgate",
-    description: "An OpenAI-compatible inference service, and the holder's own keys, limits, usage and balance.",
-    bearer: "A virtual key, sk-tg-...",
-  });
+  const document = documentOnce(
+    () => [...ENDPOINTS.map(routeOf), ...COMPUTE_ROWS.map(computeRoute), GPU_PRICES, ...selfService],
+    {
+      title: "Tollgate",
+      description: "An OpenAI-compatible inference service, and the holder's own keys, limits, usage and balance.",
+      bearer: "A virtual key, sk-tg-...",
+    },
+  );
   return new Hono().get("/openapi.json", document);
 }

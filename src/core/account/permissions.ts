@@ -191,7 +191,8 @@ function exceedingLimit(mine: Limits, theirs: Partial<Limits>): string | undefin
     return value !== undefined && beyond(mine[name], value);
   });
   if (counted) return counted;
-  const { maxBudgetNanoUsd, budgetDuration } = theirs;
+  const { maxBudgetNanoUsd, budgetDuration, maxGpus } = theirs;
+  if (maxGpus !== undefined && beyond(mine.maxGpus, maxGpus)) return "max_gpus";
   if (maxBudgetNanoUsd !== undefined && beyond(mine.maxBudgetNanoUsd, maxBudgetNanoUsd)) return "max_budget";
   // The same amount in a shorter window allows more spending.
   const shorter =

@@ -18,6 +18,8 @@ export type BudgetDuration = (typeof BUDGET_DURATIONS)[number];
  * (core/account/free-calls.ts). `rpm`, `tpm`, `rpd` and `free_rpm` use trailing windows, budgets UTC calendar windows.
  */
 export interface Limits extends Readonly<Record<LimitName, number | null>> {
+  /** GPUs that may run or come to run at once. */
+  readonly maxGpus: number | null;
   readonly maxBudgetNanoUsd: number | null;
   readonly budgetDuration: BudgetDuration;
 }
@@ -27,6 +29,7 @@ export const NO_LIMITS: Limits = {
   rpd_limit: null,
   max_parallel_requests: null,
   free_rpm_limit: null,
+  maxGpus: null,
   maxBudgetNanoUsd: null,
   budgetDuration: "total",
 };
@@ -44,6 +47,8 @@ export interface AccountFields {
   readonly billsMonthly: boolean;
   readonly creditLimitNanoUsd: number;
   readonly computeEnabled: boolean;
+  /** The seat: the upstream on which the account's compute lives; null: none yet. */
+  readonly computeUpstream: string | null;
   readonly onDisconnect: "cancel" | "drain";
   readonly plan: Plan;
   readonly limits: Limits;

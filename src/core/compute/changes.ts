@@ -1,7 +1,7 @@
 /** The rules that change or end an existing instance or cluster. */
 import type * as z from "zod";
-import type { InstancePatch } from "../endpoints/compute/bodies.ts";
 import type { Refused } from "../outcome.ts";
+import type { InstancePatch } from "./bodies.ts";
 import { type Decision, type Facts, findRow, gpuRefusal, invalid, moneyRefusal, refuse } from "./facts.ts";
 import { extend, extensionHold } from "./machine-rental.ts";
 import type { StateFault } from "./refusals.ts";

@@ -4,7 +4,7 @@
  */
 import type { AccountNumber, CallId } from "../ids.ts";
 import type { CallClass } from "./call-budget.ts";
-import type { ListedKind } from "./listing.ts";
+import type { ListedKind, Watch } from "./listing.ts";
 
 export interface ControlCall {
   readonly account: AccountNumber;
@@ -41,8 +41,11 @@ export type ControlAnswer =
 export interface Observation {
   readonly upstream: string;
   readonly kind: ListedKind;
-  /** The upstream's documents as JSON: those that are new, changed or in transition. */
-  readonly documents: readonly string[];
+  /**
+   * The upstream's documents as JSON: those that are new, changed or in transition. `sameUntilMs`: when the last list was
+   * asked for that still showed what the account was told before; null: not known.
+   */
+  readonly documents: readonly { readonly document: string; readonly sameUntilMs: number | null }[];
   /** Tags that the account waits for and that the list does not show. */
   readonly absent: readonly string[];
   /** When the list was asked for. */
@@ -88,11 +91,7 @@ export interface BrokerPort {
   /** Sends one control call, when the budget has room for it. */
   send(upstream: string, call: ControlCall): Promise<ControlAnswer>;
   /** Replaces all that this account has watched here; an empty list ends it. */
-  watch(
-    upstream: string,
-    account: AccountNumber,
-    watches: readonly { readonly kind: ListedKind; readonly inTransition: readonly string[] }[],
-  ): Promise<void>;
+  watch(upstream: string, account: AccountNumber, watches: readonly Omit<Watch, "account">[]): Promise<void>;
   /** Availability and prices, at most 5 s old. */
   market(upstream: string, market: Market): Promise<ControlAnswer>;
   /** Lists all kinds now, watched or not, and tells the accounts. */

@@ -24,7 +24,7 @@ export interface Region {
 }
 
 /** Price and cost of a GPU type, per GPU-hour, with the account's plan applied. */
-interface GpuPrices {
+export interface GpuPrices {
   readonly price: UnitPrices;
   readonly cost: UnitPrices;
 }

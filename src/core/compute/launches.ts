@@ -1,7 +1,7 @@
 /** The rules that launch an instance or a cluster. */
 import type * as z from "zod";
-import type { ClusterLaunch, InstanceLaunch } from "../endpoints/compute/bodies.ts";
 import type { Refused } from "../outcome.ts";
+import type { ClusterLaunch, InstanceLaunch } from "./bodies.ts";
 import { type Decision, type Facts, gpuRefusal, invalid, moneyRefusal, type Region } from "./facts.ts";
 import { launchHold, openMachine } from "./machine-rental.ts";
 import type { Rate } from "./rental.ts";

@@ -26,7 +26,9 @@ const LIST_AT_REST_MS = 60_000;
 export interface Watch {
   readonly account: number;
   readonly kind: ListedKind;
-  /** Tags of its resources in transition: it is told of these at every list. */
+  /** Tags of its resources that live: it is told when a list does not show one. */
+  readonly tags: readonly string[];
+  /** Those of them in transition: it is told of these at every list. */
   readonly inTransition: readonly string[];
 }
 
@@ -54,32 +56,40 @@ export interface Listed {
   readonly document: string;
 }
 
+export interface Told {
+  readonly document: string;
+  readonly sameUntilMs: number | null;
+}
+
 export interface Push {
   readonly account: number;
-  /** Documents that are new, changed or in transition. */
-  readonly documents: readonly string[];
+  /** Documents that are new, changed or in transition, and until which list what was told of them before was still so. */
+  readonly documents: readonly { readonly document: string; readonly sameUntilMs: number | null }[];
   /** Tags in transition that the list does not show. */
   readonly absent: readonly string[];
 }
 
-/** Whom to tell what after a list. `told`: the document that each account was last told, by upstream id. */
+/**
+ * Whom to tell what after a list. `told`: the document that each account was last told, by upstream id, and when the last
+ * list was asked for that still showed it.
+ */
 export function pushesOf(
   listed: readonly Listed[],
   watches: readonly Watch[],
-  told: ReadonlyMap<number, string>,
+  told: ReadonlyMap<number, Told>,
 ): Push[] {
   const inTransition = new Map(watches.map((watch) => [watch.account, new Set(watch.inTransition)]));
-  const documents = new Map<number, string[]>();
+  const documents = new Map<number, Told[]>();
   const shown = new Set<string>();
   for (const { upstreamId, tag, account, document } of listed) {
     shown.add(tag);
     if (account === null) continue;
-    if (told.get(upstreamId) === document && !inTransition.get(account)?.has(tag)) continue;
-    documents.set(account, [...(documents.get(account) ?? []), document]);
+    const before = told.get(upstreamId);
+    if (before?.document === document && !inTransition.get(account)?.has(tag)) continue;
+    const push = { document, sameUntilMs: before?.sameUntilMs ?? null };
+    documents.set(account, [...(documents.get(account) ?? []), push]);
   }
-  const absent = new Map(
-    [...inTransition].map(([account, tags]) => [account, [...tags].filter((tag) => !shown.has(tag))] as const),
-  );
+  const absent = new Map(watches.map(({ account, tags }) => [account, tags.filter((tag) => !shown.has(tag))] as const));
   const accounts = new Set([
     ...documents.keys(),
     ...[...absent].filter(([, tags]) => tags.length > 0).map(([of]) => of),

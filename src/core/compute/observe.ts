@@ -285,6 +285,9 @@ export function inTransition(row: MachineRow, nowMs: number): boolean {
   if (seen.state === "ended") return seen.haunts;
   if (!runs(seen.state) || wants.end !== null || wants.rebuild !== null || row.sending !== null) return true;
   if (seen.missing !== null) return true;
+  const { phase, hours } = row.rental;
+  // A fixed run that is over ends upstream by itself.
+  if (hours !== null && phase.at === "running" && nowMs >= phase.paidUntilMs) return true;
   const waitsForSsh = launched.sshEnabled && launched.sshPublicKey !== null && !seen.ssh?.command;
   return waitsForSsh && nowMs < (seen.firstRunningMs ?? nowMs) + SSH_WAIT_MS;
 }

@@ -27,7 +27,7 @@ export async function parse(identified: IdentifiedCall, ports: Pick<Ports, "now"
 }
 
 /** `holder`: holds the body. `now`: for the pace at which it comes. */
-async function readRaw(
+export async function readRaw(
   request: Request,
   rule: Endpoint["body"],
   holder: BodyKeeper,

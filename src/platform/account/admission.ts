@@ -10,7 +10,7 @@ import { earlierRefusal } from "../../core/account/idempotency.ts";
 import { ratesOf } from "../../core/account/limits.ts";
 import { allowsModel } from "../../core/account/model-access.ts";
 import { namedLimitRefusal } from "../../core/account/named-limits.ts";
-import type { KeyDigest } from "../../core/ids.ts";
+import type { KeyDigest, KeyId } from "../../core/ids.ts";
 import { type Outcome, type Refused, refused } from "../../core/outcome.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
 import { tenantPrices } from "../../core/pricing/prices.ts";
@@ -39,7 +39,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
   const fixed = tenantPrices(request.row, account.plan, request.model);
-  const tooMany = namedRefusal(books, request, nowMs);
+  const tooMany = namedRefusal(books, request, caller.key.id, nowMs);
   if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
   const decision = decideAdmission({
     model: request.model,
@@ -68,6 +68,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
     startedAtMs: request.startedAtMs,
     admittedAtMs: nowMs,
     expiresAtMs: nowMs + times.ttlMs,
+    rental: null,
   };
   books.hold(hold);
   if (request.job) books.returnFreeCall(caller, "upstream", nowMs);
@@ -167,10 +168,11 @@ export function forbid({ key }: LiveCaller, access: CallAccess, ...models: reado
 export function namedRefusal(
   books: Books,
   { limits, endpoint }: Pick<AdmitRequest, "limits" | "endpoint">,
+  key: KeyId,
   nowMs: number,
 ): Refusal | undefined {
   for (const limit of limits) {
-    const refusal = namedLimitRefusal(limit, books.counted(limit, endpoint, nowMs), nowMs);
+    const refusal = namedLimitRefusal(limit, books.counted(limit, endpoint, key, nowMs), nowMs);
     if (refusal) return refusal;
   }
   return undefined;

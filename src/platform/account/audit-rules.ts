@@ -163,4 +163,18 @@ const JOBS = new RowTable("jobs", "id", [
   },
 ]);
 
-export const ROW_TABLES: readonly RowTable[] = [HOLDS, JOBS];
+const RESOURCES = new RowTable("resources", "tag", [
+  {
+    rule: "a resource's open hold is not the one that its row has",
+    offenders: (slice) => `SELECT tag AS id FROM resources WHERE ${slice}
+      AND json_extract(row, '$.rental.heldNanoUsd') IS NOT
+        (SELECT sum(amount_nano_usd) FROM holds WHERE open = 1 AND rental = resources.id)`,
+  },
+  {
+    rule: "a resource has more than one open hold",
+    offenders: (slice) => `SELECT tag AS id FROM resources WHERE ${slice}
+      AND (SELECT count(*) FROM holds WHERE open = 1 AND rental = resources.id) > 1`,
+  },
+]);
+
+export const ROW_TABLES: readonly RowTable[] = [HOLDS, JOBS, RESOURCES];

@@ -151,10 +151,11 @@ function activityProblems(books: Books, nowMs: number): string[] {
         held: 0,
       };
       fresh.set(subject, sums);
-      sums.requests.add(hold.admittedAtMs, 1);
-      sums.tokens.add(hold.admittedAtMs, hold.countedTokens);
+      const isCall = hold.rental === null;
+      if (isCall) sums.requests.add(hold.admittedAtMs, 1);
+      if (isCall) sums.tokens.add(hold.admittedAtMs, hold.countedTokens);
       if (!hold.open) continue;
-      sums.slots += 1;
+      sums.slots += isCall ? 1 : 0;
       sums.held += hold.amountNanoUsd;
     }
   }

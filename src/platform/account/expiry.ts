@@ -6,14 +6,16 @@ import type { ServedBy } from "../../core/account/hold.ts";
 import { splitCharge } from "../../core/account/ledger.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import { durationMs, eventOf } from "./call-events.ts";
+import { turnDue } from "./compute/machine-rows.ts";
 import type { Books } from "./state.ts";
 import type { HoldRow } from "./tables/holds.ts";
 
 /** Due holds ended in one go. */
 const EXPIRE_AT_ONCE = 500;
 
-/** Called by the alarm and before money is read, so that a dead alarm cannot block an account. */
+/** Called by the alarm and before money is read, so that a dead alarm cannot block an account. Rentals turn first. */
 export function expireDue(books: Books, nowMs: number): void {
+  turnDue(books, nowMs);
   if (books.nextExpiryMs === null || nowMs < books.nextExpiryMs) return;
   for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) expire(books, hold, "hold_expired", nowMs, null);
   books.readNextExpiry();

@@ -61,14 +61,18 @@ import type {
   PageRequest,
   Team,
 } from "../../core/account/tenant.ts";
+import type { ComputeAccount, ComputeAnswer, ComputeRequest, ComputeState } from "../../core/compute/calls.ts";
+import type { Observation, Observer } from "../../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
 import { refused } from "../../core/outcome.ts";
 import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
+import { brokerOf } from "../broker/broker-stub.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
 import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
+import { Compute } from "./compute/compute.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
@@ -84,10 +88,11 @@ import { settleUnknown } from "./unknown-ends.ts";
 
 const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
 
-export class Account extends DurableObject<Env> implements AccountPort, AccountService {
+export class Account extends DurableObject<Env> implements AccountPort, AccountService, ComputeAccount, Observer {
   readonly #lives = livesOf(this.env);
   readonly #store = new Store(this.ctx.storage, this.#lives);
   readonly #caps = capsOf(this.env);
+  readonly #compute = new Compute(this.#store, (upstream) => brokerOf(this.env, upstream));
   readonly #polls = new JobPolls(this.#store, (job) => askUpstream(this.env, this.ctx, job));
 
   // Calls
@@ -227,6 +232,24 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return this.#store.transact((books, nowMs) => standing(books, digest, nowMs));
   }
 
+  // Compute
+
+  async compute(request: ComputeRequest): Promise<ComputeAnswer> {
+    return this.#compute.call(request);
+  }
+
+  async observed(observation: Observation): Promise<void> {
+    await this.#compute.observed(observation);
+  }
+
+  async computeState(): Promise<ComputeState | undefined> {
+    return this.#compute.state();
+  }
+
+  async stopCompute(id: number | null): Promise<readonly number[] | undefined> {
+    return this.#compute.stop(id);
+  }
+
   // The outbox and the alarm
 
   /** The consumer confirms that D1 has these events. */
@@ -238,7 +261,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     await runAlarm(
       this.#store,
       (message) => this.env.USAGE.send(message),
-      () => this.#polls.pollDue(),
+      () => Promise.all([this.#polls.pollDue(), this.#compute.runDue()]),
     );
   }
 }

@@ -39,7 +39,7 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   if (purpose !== "prices" && !runs) {
     // A quote takes no slot, so full slots do not refuse it.
     const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
-    const refusal = limitRefusal(judged, 0, nowMs) ?? namedRefusal(books, inquiry, nowMs);
+    const refusal = limitRefusal(judged, 0, nowMs) ?? namedRefusal(books, inquiry, caller.key.id, nowMs);
     if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
   }
   const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, alwaysFree(inquiry));
@@ -73,6 +73,7 @@ function count(
     startedAtMs,
     admittedAtMs: nowMs,
     expiresAtMs: nowMs + 60_000,
+    rental: null,
   });
   const hold = books.holds.find(callId);
   if (!hold) return;

@@ -230,6 +230,49 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX keys_of_team ON keys (team, seq) WHERE revoked_at_ms IS NULL AND team IS NOT NULL;
   CREATE INDEX keys_of_role ON keys (team, role) WHERE revoked_at_ms IS NULL AND team IS NOT NULL;
   `,
+  `
+  -- The resource that a hold pays the time of; null: the hold is a call's.
+  ALTER TABLE holds ADD COLUMN rental INTEGER;
+
+  -- Compute: all that tenants see of instances, clusters, drives, filesystems, images and SSH keys. \`row\` is the
+  -- resource of core/compute as JSON, \`upstream\` where it lives.
+  CREATE TABLE resources (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    tag TEXT NOT NULL UNIQUE,
+    upstream TEXT NOT NULL,
+    -- The rule of its price, for usage events.
+    price_rule TEXT NOT NULL,
+    row TEXT NOT NULL,
+    -- 0 once nothing can happen to it any more.
+    live INTEGER NOT NULL,
+    -- When its money or its wants have something to do; null: not before something happens.
+    due_ms INTEGER,
+    created_at_ms INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX resources_due ON resources (due_ms) WHERE due_ms IS NOT NULL;
+  CREATE INDEX resources_live ON resources (kind) WHERE live = 1;
+  CREATE INDEX resources_made ON resources (created_at_ms);
+
+  -- Idempotency keys of launches, extensions and scales, as HMACs: a repeat gets the resource as it stands.
+  CREATE TABLE compute_repeats (
+    key_id TEXT NOT NULL,
+    ref TEXT NOT NULL,
+    body TEXT NOT NULL,
+    resource INTEGER NOT NULL,
+    at_ms INTEGER NOT NULL,
+    PRIMARY KEY (key_id, ref)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX compute_repeats_at ON compute_repeats (at_ms);
+
+  -- Compute calls of each key by second, for the limit of 60 a minute: exact over restarts.
+  CREATE TABLE compute_requests (
+    second INTEGER NOT NULL,
+    key_id TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (second, key_id)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 const SCHEMA = "schema";

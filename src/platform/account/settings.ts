@@ -1,9 +1,11 @@
 /** The operator's settings for all account objects, from the Worker's variables. */
+import type { Lengths } from "../../core/compute/rental.ts";
 import type { HoldTimes } from "./tables/holds.ts";
 
-/** How long new holds and jobs may live. */
+/** How long new holds and jobs may live, and the hour and day of compute. */
 export interface Lives extends HoldTimes {
   readonly jobMs: number;
+  readonly lengths: Lengths;
 }
 
 /** The most live keys and teams of an account; neither costs money. */
@@ -16,14 +18,21 @@ const DEFAULT_HOLD_TTL_MS = 120_000;
 const DEFAULT_LONGEST_HOLD_MS = 3_600_000;
 const DEFAULT_JOB_LIFE_MS = 7_200_000;
 const DEFAULT_MOST = 10_000;
+const TRUE_HOUR_MS = 3_600_000;
 
 /**
  * At least one TTL longer than the TTL: a call ends one TTL before its longest life, and must be renewed at least once.
  */
-export function livesOf(env: Pick<Env, "HOLD_TTL_MS" | "LONGEST_HOLD_MS" | "JOB_DEADLINE_MS">): Lives {
+export function livesOf(
+  env: Pick<Env, "HOLD_TTL_MS" | "LONGEST_HOLD_MS" | "JOB_DEADLINE_MS" | "COMPUTE_HOUR_MS" | "COMPUTE_DAY_MS">,
+): Lives {
   const ttlMs = Number(env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
   const longestMs = Math.max(Number(env.LONGEST_HOLD_MS) || DEFAULT_LONGEST_HOLD_MS, 2 * ttlMs);
-  return { ttlMs, longestMs, jobMs: Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS };
+  const lengths = {
+    hourMs: Number(env.COMPUTE_HOUR_MS) || TRUE_HOUR_MS,
+    dayMs: Number(env.COMPUTE_DAY_MS) || 24 * TRUE_HOUR_MS,
+  };
+  return { ttlMs, longestMs, jobMs: Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS, lengths };
 }
 
 export const capsOf = (env: Pick<Env, "MAX_KEYS_PER_ACCOUNT" | "MAX_TEAMS_PER_ACCOUNT">): Caps => ({

@@ -14,7 +14,7 @@ const PRUNED_PER_ALARM = 500;
 export type Send = (message: UsageMessage) => Promise<unknown>;
 
 /** `poll` asks upstreams about the jobs that are due, each with a time limit. */
-export async function runAlarm(store: Store, send: Send, poll: () => Promise<void>): Promise<void> {
+export async function runAlarm(store: Store, send: Send, poll: () => Promise<unknown>): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
   await attempt("expire", () => store.transact(expireDue));
   // In parallel, so that a slow queue and a slow upstream do not delay each other.

@@ -13,9 +13,12 @@ import { floorOf, type Money, moneyRoom } from "../../core/account/ledger.ts";
 import type { LevelUse } from "../../core/account/limits.ts";
 import type { Key, Limits, Team } from "../../core/account/tenant.ts";
 import { MINUTE } from "../../core/account/trailing-count.ts";
-import type { CallId } from "../../core/ids.ts";
+import type { Lengths } from "../../core/compute/rental.ts";
+import type { CallId, KeyId } from "../../core/ids.ts";
 import type { NamedLimit, Refusal } from "../../core/refusal.ts";
+import { earliest } from "./earliest.ts";
 import type { Sql } from "./schema.ts";
+import { ComputeRequests } from "./tables/compute-requests.ts";
 import { DayRequests } from "./tables/day-requests.ts";
 import { FreeCalls, type FreeLevel } from "./tables/free-calls.ts";
 import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./tables/holds.ts";
@@ -29,6 +32,7 @@ import { Outbox } from "./tables/outbox.ts";
 import { OverrunWatch } from "./tables/overrun-watch.ts";
 import { OwnedIds } from "./tables/owned-ids.ts";
 import { Activities } from "./tables/rate-windows.ts";
+import { Resources } from "./tables/resources.ts";
 import { Spending } from "./tables/spending.ts";
 import { Tenants } from "./tables/tenants.ts";
 
@@ -58,6 +62,10 @@ export class Books {
   readonly jobs: Jobs;
   readonly idempotency: IdempotencyKeys;
   readonly freeCalls: FreeCalls;
+  readonly resources: Resources;
+  readonly computeRequests: ComputeRequests;
+  /** Of compute's hour and day. */
+  readonly lengths: Lengths;
   #heldNanoUsd = 0;
   #openHolds = 0;
   /** When the newest of the holds read at load was admitted. */
@@ -66,7 +74,8 @@ export class Books {
   #nextExpiryMs: number | null;
   #nextPruneMs: number | null;
 
-  constructor(sql: Sql, nowMs: number) {
+  constructor(sql: Sql, nowMs: number, lengths: Lengths) {
+    this.lengths = lengths;
     this.tenants = new Tenants(sql);
     this.keys = new Keys(sql);
     this.holds = new Holds(sql);
@@ -80,6 +89,8 @@ export class Books {
     this.jobs = new Jobs(sql, nowMs);
     this.idempotency = new IdempotencyKeys(sql);
     this.freeCalls = new FreeCalls(sql);
+    this.resources = new Resources(sql);
+    this.computeRequests = new ComputeRequests(sql);
     let latestAdmissionMs = 0;
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
@@ -132,9 +143,13 @@ export class Books {
   }
 
   /** When the calls that count against a row's limit were admitted, in any order. */
-  counted({ name, windowMs }: NamedLimit, endpoint: string, nowMs: number): readonly number[] {
+  counted({ name, windowMs }: NamedLimit, endpoint: string, key: KeyId, nowMs: number): readonly number[] {
     const sinceMs = nowMs - windowMs;
     switch (name) {
+      case "launches":
+        return this.resources.launches(sinceMs);
+      case "compute_calls":
+        return this.computeRequests.calls(key, sinceMs);
       case "submissions":
         return this.jobs.submissions(endpoint, sinceMs);
     }
@@ -143,6 +158,12 @@ export class Books {
   /** Counts a free call, or refuses it. */
   takeFree(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): Refusal | undefined {
     return this.freeCalls.take(this.freeLevels(caller, reach, nowMs, least), reach, nowMs);
+  }
+
+  /** Counts a compute call of a key. */
+  countComputeCall(key: KeyId, nowMs: number): void {
+    this.computeRequests.count(key, nowMs);
+    this.#nextPruneMs ??= nowMs + PRUNE_EVERY_MS;
   }
 
   /** Takes back the count of a free call that turned out to be paid for. */
@@ -171,10 +192,25 @@ export class Books {
     this.#nextExpiryMs = Math.min(this.#nextExpiryMs ?? hold.expiresAtMs, hold.expiresAtMs);
   }
 
+  /** Writes the hold of a rental's period: money alone, without a slot, a request or an expiry. */
+  holdRental(hold: NewHold): void {
+    this.holds.insert(hold, 0);
+    this.activities.held(hold, hold.amountNanoUsd);
+    this.#occupy(1, hold.amountNanoUsd);
+  }
+
+  /** Sets the amount of a rental's open hold. */
+  resizeRental(hold: HoldRow, amountNanoUsd: number): void {
+    this.holds.resize(hold.callId, amountNanoUsd);
+    this.activities.held(hold, amountNanoUsd - hold.amountNanoUsd);
+    this.#occupy(0, amountNanoUsd - hold.amountNanoUsd);
+  }
+
   /** Ends an open hold: updates its row and frees its slot, money and tokens. */
   end(hold: HoldRow, ending: Ending): void {
     this.holds.end(hold.callId, ending);
-    this.activities.ended(hold, ending.countedTokens);
+    if (hold.rental === null) this.activities.ended(hold, ending.countedTokens);
+    else this.activities.held(hold, -hold.amountNanoUsd);
     this.#occupy(-1, -hold.amountNanoUsd);
     this.#nextPruneMs ??= ending.endedAtMs + HOLD_KEPT_MS;
     if (this.#openHolds === 0) this.#nextExpiryMs = null;
@@ -219,6 +255,7 @@ export class Books {
     this.jobs.prune(nowMs, limit);
     this.idempotency.prune(nowMs, limit);
     this.freeCalls.prune(nowMs, limit);
+    this.computeRequests.prune(nowMs, limit);
     this.holds.prune(nowMs, limit);
     this.dayRequests.prune(nowMs, limit);
     const nextMs = this.#oldestGoesMs();
@@ -228,13 +265,21 @@ export class Books {
 
   /** When the first row of any table may be deleted; null: there is none. */
   #oldestGoesMs(): number | null {
-    const tables = [this.holds, this.dayRequests, this.ownedIds, this.jobs, this.idempotency, this.freeCalls];
+    const { holds, dayRequests, ownedIds, jobs, idempotency, freeCalls, computeRequests } = this;
+    const tables = [holds, dayRequests, ownedIds, jobs, idempotency, freeCalls, computeRequests];
     return earliest(tables.map((table) => table.nextPruneMs()));
   }
 
   /** When the alarm has work to do; null: never, as things are. */
   nextDueMs(): number | null {
-    return earliest([this.#nextExpiryMs, this.outbox.nextDueMs(), this.#nextPruneMs, this.jobs.nextDueMs()]);
+    const { outbox, jobs, resources } = this;
+    return earliest([
+      this.#nextExpiryMs,
+      outbox.nextDueMs(),
+      this.#nextPruneMs,
+      jobs.nextDueMs(),
+      resources.nextDueMs(),
+    ]);
   }
 
   #occupy(holds: number, nanoUsd: number): void {
@@ -247,9 +292,4 @@ export class Books {
     const own = { level: "key", subject: `key:${key.id}`, limits: key.limits } as const;
     return team ? [own, { level: "team", subject: `team:${team.id}`, limits: team.limits }, account] : [own, account];
   }
-}
-
-function earliest(times: readonly (number | null)[]): number | null {
-  const set = times.filter((time) => time !== null);
-  return set.length === 0 ? null : Math.min(...set);
 }

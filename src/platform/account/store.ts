@@ -43,7 +43,7 @@ export class Store {
     if (isOpened(this.#storage)) return;
     this.#storage.transactionSync(() => {
       migrate(this.#storage);
-      new Books(this.sql, Date.now()).tenants.open(id, number, fields, Date.now());
+      new Books(this.sql, Date.now(), this.#lives.lengths).tenants.open(id, number, fields, Date.now());
     });
   }
 
@@ -68,7 +68,7 @@ export class Store {
     if (this.#books && clockMs >= this.#latestMs - STEP_MS) return this.#books;
     if (!isOpened(this.#storage)) return undefined;
     this.#storage.transactionSync(() => migrate(this.#storage));
-    this.#books = new Books(this.sql, clockMs);
+    this.#books = new Books(this.sql, clockMs, this.#lives.lengths);
     const latestMs = Math.max(this.#latestMs, this.#books.latestAdmissionMs);
     this.#latestMs = latestMs;
     if (clockMs < latestMs - STEP_MS) {
@@ -76,7 +76,7 @@ export class Store {
       log({ event: "clock_set_back", by_ms: latestMs - clockMs });
       this.#storage.transactionSync(() => setBack(this.sql, clockMs, this.#lives));
       this.#latestMs = clockMs;
-      this.#books = new Books(this.sql, clockMs);
+      this.#books = new Books(this.sql, clockMs, this.#lives.lengths);
     }
     return this.#books;
   }

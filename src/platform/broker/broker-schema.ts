@@ -11,10 +11,11 @@ const MIGRATIONS: readonly string[] = [
     cls TEXT NOT NULL
   ) STRICT;
 
-  -- What accounts wait for. \`in_transition\`: JSON, tags.
+  -- What accounts wait for. \`tags\`, \`in_transition\`: JSON.
   CREATE TABLE watches (
     account INTEGER NOT NULL,
     kind TEXT NOT NULL,
+    tags TEXT NOT NULL,
     in_transition TEXT NOT NULL,
     PRIMARY KEY (account, kind)
   ) STRICT, WITHOUT ROWID;

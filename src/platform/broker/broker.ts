@@ -17,7 +17,7 @@ import {
   type Market,
   type Observer,
 } from "../../core/compute/control.ts";
-import { LISTED_KINDS, type ListedKind } from "../../core/compute/listing.ts";
+import { LISTED_KINDS, type Watch } from "../../core/compute/listing.ts";
 import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import type { Secrets } from "../../gateway/ports.ts";
 import { Alarm } from "../account/alarm.ts";
@@ -66,11 +66,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     return answer;
   }
 
-  async watch(
-    upstream: string,
-    account: AccountNumber,
-    watches: readonly { readonly kind: ListedKind; readonly inTransition: readonly string[] }[],
-  ): Promise<void> {
+  async watch(upstream: string, account: AccountNumber, watches: readonly Omit<Watch, "account">[]): Promise<void> {
     this.#serve(upstream);
     this.ctx.storage.transactionSync(() => this.#tables.watch(account, watches));
     this.#alarm.arm(nextListMs(this.#tables), Date.now());

@@ -1,6 +1,6 @@
 /** Reads the lists that are due, keeps what they show, and tells the accounts what concerns them. */
 import type { ControlAnswer, Observation, Observer } from "../../core/compute/control.ts";
-import { dueLists, LIST_PATHS, type Listed, type ListedKind, pushesOf } from "../../core/compute/listing.ts";
+import { dueLists, LIST_PATHS, type Listed, type ListedKind, type Push, pushesOf } from "../../core/compute/listing.ts";
 import { parseTag } from "../../core/compute/tag.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
 import type { AccountNumber } from "../../core/ids.ts";
@@ -43,6 +43,8 @@ export async function runDueLists(tables: BrokerTables, ports: ListingPorts): Pr
 
 /** False if the upstream gave no list. */
 export async function runList(kind: ListedKind, tables: BrokerTables, ports: ListingPorts): Promise<boolean> {
+  // Until then every document was as it is kept now; a list that failed says nothing.
+  const told = tables.told(kind, tables.time(`seen ${kind}`));
   const answer = await ports.list(LIST_PATHS[kind]);
   // Also where it failed: the next try comes after the usual time.
   tables.setFact(`listed ${kind}`, String(answer.kind === "not_sent" ? ports.now() : answer.sentAtMs));
@@ -54,25 +56,29 @@ export async function runList(kind: ListedKind, tables: BrokerTables, ports: Lis
     return false;
   }
   tables.see(kind, listed);
-  await tell(kind, listed, answer.sentAtMs, tables, ports);
+  tables.setFact(`seen ${kind}`, String(answer.sentAtMs));
+  await tell(kind, pushesOf(listed, tables.watches(kind), told), answer.sentAtMs, tables, ports);
   return true;
 }
 
 async function tell(
   kind: ListedKind,
-  listed: readonly Listed[],
+  pushes: readonly Push[],
   askedAtMs: number,
   tables: BrokerTables,
   ports: ListingPorts,
 ): Promise<void> {
-  const pushes = pushesOf(listed, tables.watches(kind), tables.told(kind));
   for (let first = 0; first < pushes.length; first += TOLD_AT_ONCE) {
     await Promise.all(
       pushes.slice(first, first + TOLD_AT_ONCE).map(async ({ account, documents, absent }) => {
         const observation: Observation = { upstream: ports.upstream, kind, documents, absent, askedAtMs };
         try {
           await ports.account(account as AccountNumber).observed(observation);
-          tables.recordTold(kind, account, documents);
+          tables.recordTold(
+            kind,
+            account,
+            documents.map(({ document }) => document),
+          );
         } catch (error) {
           // It is told again with the next list.
           log({ event: "compute_observation_failed", account, kind, error: String(error) });

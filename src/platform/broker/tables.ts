@@ -1,7 +1,7 @@
 /** The broker's rows: calls sent, what accounts watch, what was seen, and single values. */
 import { BUDGET_SPAN_MS, type CallClass, type SentCall } from "../../core/compute/call-budget.ts";
 import type { Seen } from "../../core/compute/control.ts";
-import type { Listed, ListedKind, Watch } from "../../core/compute/listing.ts";
+import type { Listed, ListedKind, Told, Watch } from "../../core/compute/listing.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { Sql } from "./broker-schema.ts";
 
@@ -34,20 +34,25 @@ export class BrokerTables {
 
   watch(account: AccountNumber, watches: readonly Omit<Watch, "account">[]): void {
     this.#sql.exec("DELETE FROM watches WHERE account = ?", account);
-    for (const { kind, inTransition } of watches) {
-      this.#sql.exec("INSERT INTO watches VALUES (?, ?, ?)", account, kind, JSON.stringify(inTransition));
+    for (const { kind, tags, inTransition } of watches) {
+      const lists = [JSON.stringify(tags), JSON.stringify(inTransition)];
+      this.#sql.exec("INSERT INTO watches VALUES (?, ?, ?, ?)", account, kind, ...lists);
     }
   }
 
   watches(kind?: ListedKind): Watch[] {
-    type Stored = { account: number; kind: ListedKind; in_transition: string };
+    type Stored = { account: number; kind: ListedKind; tags: string; in_transition: string };
     return this.#sql
-      .exec<Stored>("SELECT account, kind, in_transition FROM watches WHERE ?1 IS NULL OR kind = ?1", kind ?? null)
+      .exec<Stored>(
+        "SELECT account, kind, tags, in_transition FROM watches WHERE ?1 IS NULL OR kind = ?1",
+        kind ?? null,
+      )
       .toArray()
-      .map((row) => ({
-        account: row.account,
-        kind: row.kind,
-        inTransition: JSON.parse(row.in_transition) as string[],
+      .map(({ account, kind, tags, in_transition }) => ({
+        account,
+        kind,
+        tags: JSON.parse(tags) as string[],
+        inTransition: JSON.parse(in_transition) as string[],
       }));
   }
 
@@ -72,15 +77,15 @@ export class BrokerTables {
     }
   }
 
-  /** What each account was told last, by upstream id. */
-  told(kind: ListedKind): Map<number, string> {
+  /** What each account was told last, by upstream id; `listedAtMs`: when the last list was asked for that is kept. */
+  told(kind: ListedKind, listedAtMs: number | null): Map<number, Told> {
     const rows = this.#sql
-      .exec<{ id: number; told: string }>(
-        "SELECT upstream_id AS id, told FROM seen WHERE kind = ? AND told IS NOT NULL",
+      .exec<{ id: number; told: string; current: number }>(
+        "SELECT upstream_id AS id, told, told = document AS current FROM seen WHERE kind = ? AND told IS NOT NULL",
         kind,
       )
       .toArray();
-    return new Map(rows.map(({ id, told }) => [id, told]));
+    return new Map(rows.map((row) => [row.id, { document: row.told, sameUntilMs: row.current ? listedAtMs : null }]));
   }
 
   recordTold(kind: ListedKind, account: number, documents: readonly string[]): void {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { ClusterLaunch, InstanceLaunch, InstancePatch } from "../../../src/core/compute/bodies.ts";
 import {
   endMachine,
   extendMachine,
@@ -20,7 +21,6 @@ import { launchCluster, launchInstance } from "../../../src/core/compute/launche
 import { observed } from "../../../src/core/compute/observe.ts";
 import { gpusOf, type MachineRow } from "../../../src/core/compute/resource.ts";
 import { parseTag } from "../../../src/core/compute/tag.ts";
-import { ClusterLaunch, InstanceLaunch, InstancePatch } from "../../../src/core/endpoints/compute/bodies.ts";
 import { toHttp } from "../../../src/core/http-refusal.ts";
 import type { AccountNumber, KeyId, TeamId } from "../../../src/core/ids.ts";
 import { DAY, LENGTHS, launchedRow, SENT, shows } from "../../support/compute/rows.ts";

@@ -46,6 +46,7 @@ const ACCOUNT: AccountFields = {
   billsMonthly: false,
   creditLimitNanoUsd: 0,
   computeEnabled: false,
+  computeUpstream: null,
   onDisconnect: "cancel",
   plan: NO_PLAN,
   limits: NO_LIMITS,

@@ -5,23 +5,18 @@
 import type * as z from "zod";
 import type { CallAccess } from "../../account/call-access.ts";
 import type { Role } from "../../account/tenant.ts";
+import type { Market } from "../../compute/control.ts";
 import type { Decision, Facts } from "../../compute/facts.ts";
 import type { ResourceKind } from "../../compute/resource.ts";
 import { bracketed, validate } from "../../issue-words.ts";
 import { type Outcome, refused } from "../../outcome.ts";
+import type { NamedLimit } from "../../refusal.ts";
 
 /** The contract's fields need less; the largest are scripts. */
 const MAX_BODY_BYTES = 256 * 1024;
 
-/** Counted by the account object: exact over restarts. `calls` counts each call that got past access. */
-interface ComputeLimit {
-  readonly name: "calls" | "launches";
-  readonly per: "key" | "account";
-  readonly count: number;
-  readonly windowMs: number;
-}
-const CALLS: ComputeLimit = { name: "calls", per: "key", count: 60, windowMs: 60_000 };
-const LAUNCHES: ComputeLimit = { name: "launches", per: "account", count: 10, windowMs: 60_000 };
+const CALLS: NamedLimit = { name: "compute_calls", per: "key", count: 60, windowMs: 60_000 };
+const LAUNCHES: NamedLimit = { name: "launches", per: "account", count: 10, windowMs: 60_000 };
 
 export interface ComputeEndpoint {
   readonly id: string;
@@ -31,11 +26,15 @@ export interface ComputeEndpoint {
   readonly maxBytes: number;
   readonly schema: z.ZodType | null;
   readonly access: CallAccess;
-  readonly limits: readonly ComputeLimit[];
+  readonly limits: readonly NamedLimit[];
   /** The kind that the `{id}` of the path names; null without one. */
   readonly on: ResourceKind | null;
   /** The status of an accepted call. */
   readonly status: 200 | 202 | 204;
+  /** Whether an `Idempotency-Key` makes a repeat give the resource as it stands. */
+  readonly repeatable: boolean;
+  /** What it shows of upstream's market; null: nothing. */
+  readonly market: Market | null;
   /** Null for a call that only reads. */
   readonly decide: ((facts: Facts, id: number, body: unknown) => Decision) | null;
   /** Parses the body for its rule; unknown fields are dropped. */
@@ -50,6 +49,9 @@ interface ComputeEntry<Schema extends z.ZodType | null> {
   readonly on?: ResourceKind;
   readonly role?: Role;
   readonly launch?: boolean;
+  /** Launches are, without saying so. */
+  readonly repeatable?: boolean;
+  readonly market?: Market;
   readonly status: ComputeEndpoint["status"];
   readonly rule?: (facts: Facts, id: number, body: Schema extends z.ZodType ? z.output<Schema> : null) => Decision;
 }
@@ -70,6 +72,8 @@ export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Sch
     limits: entry.launch ? [CALLS, LAUNCHES] : [CALLS],
     on: entry.on ?? null,
     status: entry.status,
+    repeatable: entry.repeatable ?? entry.launch ?? false,
+    market: entry.market ?? null,
     // `parse` made the body by the same schema.
     decide: rule ? (facts, id, body) => rule(facts, id, body as Parameters<typeof rule>[2]) : null,
     parse(body) {

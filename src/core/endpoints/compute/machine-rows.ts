@@ -1,7 +1,8 @@
 /** The rows of instances and clusters (contract: GPU instances, GPU clusters). */
+
+import { ClusterLaunch, Hours, InstanceLaunch, InstancePatch, Replicas } from "../../compute/bodies.ts";
 import { endMachine, extendMachine, hideInstance, patchInstance, scaleCluster } from "../../compute/changes.ts";
 import { launchCluster, launchInstance } from "../../compute/launches.ts";
-import { ClusterLaunch, Hours, InstanceLaunch, InstancePatch, Replicas } from "./bodies.ts";
 import { compute } from "./compute-endpoint.ts";
 
 export const MACHINE_ROWS = [
@@ -44,6 +45,7 @@ export const MACHINE_ROWS = [
     summary: "Holds more hours of a fixed run and moves its end",
     body: Hours,
     on: "instance",
+    repeatable: true,
     status: 200,
     rule: (facts, id, { hours }) => extendMachine(facts, "instance", id, hours),
   }),
@@ -95,6 +97,7 @@ export const MACHINE_ROWS = [
     summary: "Changes the number of replicas; rate and hold stay",
     body: Replicas,
     on: "cluster",
+    repeatable: true,
     status: 200,
     rule: (facts, id, { replicas }) => scaleCluster(facts, id, replicas),
   }),
@@ -104,6 +107,7 @@ export const MACHINE_ROWS = [
     summary: "Holds more hours and moves the end",
     body: Hours,
     on: "cluster",
+    repeatable: true,
     status: 200,
     rule: (facts, id, { hours }) => extendMachine(facts, "cluster", id, hours),
   }),

@@ -36,7 +36,7 @@ export class DayRequests {
 
   /** Counts a row read at load. */
   load(hold: RecentHold): void {
-    if (hold.seq <= this.#through) return;
+    if (hold.rental !== null || hold.seq <= this.#through) return;
     this.#lastSeq = Math.max(this.#lastSeq, hold.seq);
     for (const subject of subjectsOf(hold)) addTo(this.#tail, subject, slotOf(hold.admittedAtMs), 1);
   }

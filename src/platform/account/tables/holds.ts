@@ -28,7 +28,12 @@ export interface NewHold extends Party {
   readonly startedAtMs: number;
   readonly admittedAtMs: number;
   readonly expiresAtMs: number;
+  /** The resource whose time this hold pays; null: a call's. Such a hold takes no slot, request or token. */
+  readonly rental: number | null;
 }
+
+/** A rental's hold does not expire: its turns end it. */
+export const NEVER_MS = 8_640_000_000_000_000;
 
 export interface HoldRow extends NewHold {
   readonly state: HoldState;
@@ -55,6 +60,7 @@ export interface RecentHold extends Party {
   readonly amountNanoUsd: number;
   readonly countedTokens: number;
   readonly admittedAtMs: number;
+  readonly rental: number | null;
 }
 
 /** How an open hold becomes an ended one. */
@@ -89,6 +95,7 @@ type StoredHold = {
   ended_at_ms: number | null;
   progress: string | null;
   corrected: number;
+  rental: number | null;
 };
 type StoredRecent = {
   seq: number;
@@ -98,6 +105,7 @@ type StoredRecent = {
   amount_nano_usd: number;
   counted_tokens: number;
   admitted_at_ms: number;
+  rental: number | null;
 };
 
 export class Holds {
@@ -110,8 +118,8 @@ export class Holds {
   insert(hold: NewHold, seq: number): void {
     this.#sql.exec(
       `INSERT INTO holds (call_id, seq, state, due_ms, key_id, team_id, endpoint, model, alias, amount_nano_usd,
-         counted_tokens, output_cap, prices, price_rule, started_at_ms, admitted_at_ms)
-       VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         counted_tokens, output_cap, prices, price_rule, started_at_ms, admitted_at_ms, rental)
+       VALUES (?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       hold.callId,
       seq,
       hold.expiresAtMs,
@@ -127,7 +135,13 @@ export class Holds {
       hold.priceRule,
       hold.startedAtMs,
       hold.admittedAtMs,
+      hold.rental,
     );
+  }
+
+  /** Sets the amount of an open hold. */
+  resize(callId: CallId, amountNanoUsd: number): void {
+    this.#sql.exec("UPDATE holds SET amount_nano_usd = ? WHERE call_id = ? AND state = 'open'", amountNanoUsd, callId);
   }
 
   find(callId: CallId): HoldRow | undefined {
@@ -181,7 +195,8 @@ export class Holds {
   }
 
   nextExpiryMs(): number | null {
-    return this.#sql.exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM holds WHERE open = 1").one().at;
+    const { at } = this.#sql.exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM holds WHERE open = 1").one();
+    return at === NEVER_MS ? null : at;
   }
 
   nextPruneMs(): number | null {
@@ -200,7 +215,7 @@ export class Holds {
 
   /** All open holds and those that ended at `sinceMs` or later; this includes every hold admitted since then. */
   *recent(sinceMs: number): Iterable<RecentHold> {
-    const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms";
+    const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms, rental";
     const rows = this.#sql.exec<StoredRecent>(
       `SELECT ${columns} FROM holds WHERE open = 1 UNION ALL SELECT ${columns} FROM holds WHERE open = 0 AND due_ms >= ?`,
       sinceMs + HOLD_KEPT_MS,
@@ -214,6 +229,7 @@ export class Holds {
         amountNanoUsd: row.amount_nano_usd,
         countedTokens: row.counted_tokens,
         admittedAtMs: row.admitted_at_ms,
+        rental: row.rental,
       };
     }
   }
@@ -240,5 +256,6 @@ function toHold(stored: StoredHold): HoldRow {
     progress: stored.progress === null ? null : (JSON.parse(stored.progress) as Progress),
     corrected: stored.corrected === 1,
     endedAtMs: stored.ended_at_ms,
+    rental: stored.rental,
   };
 }

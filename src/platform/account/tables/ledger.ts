@@ -81,6 +81,28 @@ export class Ledger {
     return this.#lastId;
   }
 
+  /** Gives back a part of what a rental was charged, as an entry that names its period. */
+  correct(
+    { callId, model, keyId, teamId }: Pick<Charge, "callId" | "model" | "keyId" | "teamId">,
+    givenNanoUsd: number,
+    atMs: number,
+  ): number {
+    const { balanceNanoUsd } = this.#next(givenNanoUsd);
+    this.#sql.exec(
+      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, team_id)
+       VALUES (?, 'correction', ?, ?, ?, ?, ?, ?, ?)`,
+      this.#lastId,
+      givenNanoUsd,
+      balanceNanoUsd,
+      atMs,
+      callId,
+      model,
+      keyId,
+      teamId,
+    );
+    return this.#lastId;
+  }
+
   credit(credit: Credit, atMs: number): LedgerEntry {
     const { balanceNanoUsd } = this.#next(credit.amountNanoUsd);
     this.#sql.exec(

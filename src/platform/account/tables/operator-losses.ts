@@ -35,6 +35,28 @@ export class OperatorBook {
     this.#insert(callId, "operator_loss", upToNanoUsd, 1, atMs, null);
   }
 
+  /** Sets the loss of a rental's period; what it was before is given back, so that reports get the difference. */
+  setLoss(callId: CallId, amountNanoUsd: number, estimated: boolean, atMs: number): number {
+    const [before] = this.#sql
+      .exec<{ amount: number }>(
+        "SELECT amount_nano_usd AS amount FROM operator_book WHERE call_id = ? AND kind = 'operator_loss'",
+        callId,
+      )
+      .toArray();
+    if (!before) {
+      this.#insert(callId, "operator_loss", amountNanoUsd, estimated ? 1 : 0, atMs, null);
+      return 0;
+    }
+    this.version = {};
+    this.#sql.exec(
+      "UPDATE operator_book SET amount_nano_usd = ?, estimated = ? WHERE call_id = ? AND kind = 'operator_loss'",
+      amountNanoUsd,
+      estimated ? 1 : 0,
+      callId,
+    );
+    return before.amount;
+  }
+
   /** The loss of a call whose hold is unknown. */
   unknownLoss(callId: CallId, amountNanoUsd: number, atMs: number): void {
     this.#insert(callId, "operator_loss", amountNanoUsd, 0, atMs, SETTLE_UNKNOWN);

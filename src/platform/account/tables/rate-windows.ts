@@ -25,8 +25,13 @@ export class Activities {
 
   /** Counts a row read at load. */
   load(hold: RecentHold): void {
-    this.#count(hold, hold.admittedAtMs, hold.countedTokens);
-    if (hold.open) this.#occupy(hold, 1, hold.amountNanoUsd);
+    if (hold.rental === null) this.#count(hold, hold.admittedAtMs, hold.countedTokens);
+    if (hold.open) this.#occupy(hold, hold.rental === null ? 1 : 0, hold.amountNanoUsd);
+  }
+
+  /** Sets aside (negative: frees) money without a slot: a rental's. */
+  held(party: Party, nanoUsd: number): void {
+    this.#occupy(party, 0, nanoUsd);
   }
 
   admitted(hold: Party & { amountNanoUsd: number; countedTokens: number; admittedAtMs: number }): void {
@@ -77,8 +82,8 @@ export class Activities {
 
   /** Removes subjects with no open hold and an empty minute. */
   #sweep(nowMs: number): void {
-    for (const [subject, { requests, slots }] of this.#bySubject) {
-      if (slots === 0 && requests.used(nowMs) === 0) this.#bySubject.delete(subject);
+    for (const [subject, { requests, slots, heldNanoUsd }] of this.#bySubject) {
+      if (slots === 0 && heldNanoUsd === 0 && requests.used(nowMs) === 0) this.#bySubject.delete(subject);
     }
     this.#sweepAt = Math.max(FIRST_SWEEP, this.#bySubject.size * 2);
   }

@@ -146,6 +146,7 @@ function toAccount(stored: StoredAccount): AccountRow {
   const fields = JSON.parse(stored.fields) as AccountFields;
   return {
     ...fields,
+    computeUpstream: fields.computeUpstream ?? null,
     limits: { ...NO_LIMITS, ...fields.limits },
     id: stored.id as AccountId,
     number: stored.number as AccountNumber,

@@ -1,6 +1,6 @@
 /** The bodies of the compute API, with the contract's fields, ranges and lists. Other fields are dropped. */
 import * as z from "zod";
-import { list } from "../list.ts";
+import { list } from "../endpoints/list.ts";
 
 const name = z.string().min(1).max(200);
 const longText = z.string().max(100_000);

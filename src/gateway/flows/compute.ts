@@ -1,0 +1,212 @@
+/**
+ * The flow of a compute call: the key, the body, one question to the account object, and its rows as the contract's
+ * documents. The object decides and sends; nothing here knows an upstream's id.
+ */
+import { toHex } from "../../core/account/api-key.ts";
+import type { ComputeAnswer, ComputeRequest } from "../../core/compute/calls.ts";
+import { clusterDocument, instanceDocument, type Roots, wrappedInstance } from "../../core/compute/documents.ts";
+import type { GpuPrices } from "../../core/compute/facts.ts";
+import { priceDocuments, shownRegions, shownStorage } from "../../core/compute/market.ts";
+import type { MachineRow } from "../../core/compute/resource.ts";
+import { type ComputeEndpoint, idOf } from "../../core/endpoints/compute/compute-endpoint.ts";
+import { toHttp } from "../../core/http-refusal.ts";
+import type { CallId } from "../../core/ids.ts";
+import { type Outcome, refused } from "../../core/outcome.ts";
+import type { ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
+import type { Refusal } from "../../core/refusal.ts";
+import { type RoutingSnapshot, rowOf } from "../../core/routing/routes.ts";
+import { authenticate } from "../authenticate.ts";
+import { readRaw } from "../http/parse.ts";
+import { callHeaders, refuse } from "../http/responses.ts";
+import { BodyPlace } from "../http/upload-slot.ts";
+import { computeIdempotency } from "../idempotency.ts";
+import type { Caller, Ports } from "../ports.ts";
+
+/** The account answers within 25 s with what it knows then. */
+const LONGEST_ANSWER_MS = 30_000;
+
+/** Serves one request to a row of the compute table. */
+export async function serveCompute(
+  request: Request,
+  endpoint: ComputeEndpoint,
+  params: Readonly<Record<string, string>>,
+  ports: Ports,
+): Promise<Response> {
+  const callId = ports.newCallId();
+  const startedAtMs = ports.now();
+  const place = new BodyPlace(request.signal, ports);
+  let caller: Caller | null = null;
+  const served = async (): Promise<Outcome<{ response: Response }>> => {
+    const authentication = await authenticate(request.headers, ports);
+    if (!authentication.ok) return authentication;
+    ({ caller } = authentication);
+    return answer(request, endpoint, params, callId, caller, place, ports);
+  };
+  try {
+    const outcome = await served();
+    const status = outcome.ok ? outcome.response.status : toHttp(outcome.refusal).status;
+    logCompute(callId, caller, endpoint.id, status, outcome.ok ? null : outcome.refusal.kind, startedAtMs, ports);
+    return outcome.ok ? outcome.response : refuse(outcome.refusal, callId, "compute");
+  } finally {
+    place.leave();
+  }
+}
+
+async function answer(
+  request: Request,
+  endpoint: ComputeEndpoint,
+  params: Readonly<Record<string, string>>,
+  callId: CallId,
+  caller: Caller,
+  place: BodyPlace,
+  ports: Ports,
+): Promise<Outcome<{ response: Response }>> {
+  const body = await bodyOf(request, endpoint, place.of(caller), ports);
+  const routing = await ports.directory.routing();
+  const asking = await requestOf({ request, endpoint, params, callId, caller, body }, routing, ports);
+  const asked = await askAccount(asking, caller, ports);
+  if (!asked.ok) return asked;
+  const ours = new URL(request.url).origin;
+  const upstream = routing.upstreams[asked.upstream]?.baseUrl ?? "";
+  const shown = await documentOf(endpoint, asked, { ours, upstream }, ports);
+  if (!shown.ok) return shown;
+  const headers = callHeaders(callId, null, undefined);
+  const response =
+    endpoint.status === 204
+      ? new Response(null, { status: 204, headers })
+      : Response.json(shown.document, { status: endpoint.status, headers });
+  return { ok: true, response };
+}
+
+type Parsed = Outcome<{ body: unknown }>;
+
+/** A call without a body may have one all the same; it is not read. */
+async function bodyOf(
+  request: Request,
+  { schema, maxBytes, parse }: ComputeEndpoint,
+  holder: ReturnType<BodyPlace["of"]>,
+  ports: Ports,
+): Promise<Parsed> {
+  if (!schema) return { ok: true, body: null };
+  const read = await readRaw(request, { kind: "json", maxBytes, schema }, holder, () => ports.now());
+  if (!read.ok) return read;
+  return read.body.kind === "json" ? parse(read.body.value) : parse(null);
+}
+
+interface Received {
+  readonly request: Request;
+  readonly endpoint: ComputeEndpoint;
+  readonly params: Readonly<Record<string, string>>;
+  readonly callId: CallId;
+  readonly caller: Caller;
+  readonly body: Parsed;
+}
+
+async function requestOf(received: Received, routing: RoutingSnapshot, ports: Ports): Promise<ComputeRequest> {
+  const { request, endpoint, params, callId, caller, body } = received;
+  const identity = `${endpoint.id} ${params.id ?? ""} ${body.ok ? JSON.stringify(body.body) : ""}`;
+  const found = endpoint.repeatable
+    ? await computeIdempotency(request.headers, caller, identity, ports)
+    : ({ ok: true, idempotency: undefined } as const);
+  return {
+    keyDigest: caller.digest,
+    callId,
+    endpoint: endpoint.id,
+    id: params.id === undefined ? null : (idOf(params.id) ?? undefined),
+    // What is wrong with the body comes first.
+    body: body.ok && !found.ok ? found : body,
+    gpuRows: gpuRowsOf(routing, ports.now()),
+    deployment: toHex(await ports.secrets.hmac("compute")).slice(0, 6),
+    random: base32(crypto.getRandomValues(new Uint8Array(6))),
+    idempotency: found.ok ? found.idempotency : undefined,
+  };
+}
+
+/** The price book's rows of GPUs that hold now. */
+function gpuRowsOf(routing: RoutingSnapshot, nowMs: number): ModelRow[] {
+  return Object.keys(routing.models)
+    .filter((model) => model.startsWith("gpu/"))
+    .flatMap((model) => rowOf(routing, model, nowMs) ?? []);
+}
+
+const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
+const base32 = (bytes: Uint8Array): string => Array.from(bytes, (byte) => BASE32[byte % 32]).join("");
+
+/** Asked once: what it decided stands, and a repeat would decide again. */
+async function askAccount(request: ComputeRequest, caller: Caller, ports: Ports): Promise<ComputeAnswer> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new Error("the account object did not answer in time")),
+    LONGEST_ANSWER_MS,
+  );
+  late.promise.catch(() => undefined);
+  try {
+    return await Promise.race([ports.account(caller.number).compute(request), late.promise]);
+  } catch (error) {
+    ports.log({ event: "admission_failed", call: request.callId, error: String(error) });
+    return refused({ kind: "admission_unavailable" });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+type Answered = Extract<ComputeAnswer, { ok: true }>;
+type Shown = Outcome<{ document: unknown }>;
+const show = (document: unknown): Shown => ({ ok: true, document });
+
+async function documentOf(endpoint: ComputeEndpoint, asked: Answered, roots: Roots, ports: Ports): Promise<Shown> {
+  if (endpoint.market) return marketOf(endpoint.market, asked, ports);
+  const [row] = asked.rows;
+  const one = (row: MachineRow) =>
+    row.kind === "instance" ? instanceDocument(row, roots) : clusterDocument(row, roots);
+  if (endpoint.on === null && endpoint.decide === null) return show(asked.rows.map(one));
+  if (!row) return refused({ kind: "internal" });
+  if (endpoint.id === "instances.get") return show(wrappedInstance(row, roots));
+  if (endpoint.id === "clusters.scale") return show({ id: row.id, replicas: row.wants.replicas });
+  return show(one(row));
+}
+
+const UNAVAILABLE: Refusal = { kind: "compute", refusal: { kind: "unavailable", retryAfterMs: null } };
+
+async function marketOf(market: "gpus" | "storage" | "prices", asked: Answered, ports: Ports): Promise<Shown> {
+  const prices = new Map<string, GpuPrices>(asked.gpuPrices);
+  try {
+    const answer = await ports.broker(asked.upstream).market(asked.upstream, market);
+    if (answer.kind !== "answered" || answer.status !== 200) return refused(UNAVAILABLE);
+    const shown = market === "storage" ? shownStorage(answer.body) : shownRegions(answer.body, prices);
+    return shown ? show(shown) : refused(UNAVAILABLE);
+  } catch (error) {
+    ports.log({ event: "broker_lost", upstream: asked.upstream, verb: "market", error: String(error) });
+    return refused(UNAVAILABLE);
+  }
+}
+
+/** `GET /platform/gpu-prices`: needs no key; without one only prices that the operator set, which tell no cost. */
+export async function serveGpuPrices(ports: Ports): Promise<Response> {
+  const routing = await ports.directory.routing();
+  const own = (row: ModelRow): UnitPrices => row.priceNanoUsd;
+  return Response.json(priceDocuments(gpuRowsOf(routing, ports.now()), own), {
+    headers: callHeaders(ports.newCallId(), null, undefined),
+  });
+}
+
+function logCompute(
+  callId: CallId,
+  caller: Caller | null,
+  endpoint: string,
+  status: number,
+  reason: string | null,
+  startedAtMs: number,
+  ports: Ports,
+): void {
+  ports.log({
+    event: reason === null ? "call" : "call_refused",
+    call: callId,
+    account: caller?.account ?? null,
+    key: caller?.keyId ?? null,
+    endpoint,
+    status,
+    reason,
+    latency_ms: ports.now() - startedAtMs,
+  });
+}

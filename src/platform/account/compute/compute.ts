@@ -1,0 +1,220 @@
+/**
+ * Compute of one account: its instances and clusters, their money and what is asked of upstream for them.
+ *
+ * Algorithm. A call is decided and stored in one transaction (decide.ts); what is to be sent goes to the broker with no
+ * transaction open; the answer is applied in another. What a row still wants is sent again by the alarm until upstream
+ * shows it. Lists that the broker reads come in by `observed`.
+ *
+ * Promises. A row and its hold are durable before anything is sent. A create is sent once. Turns of money run before
+ * whatever reads money. Decisions are pure functions of core/compute; this folder stores them and carries them out.
+ */
+import type { ComputeAnswer, ComputeRequest, ComputeState } from "../../../core/compute/calls.ts";
+import { stopMachine } from "../../../core/compute/changes.ts";
+import type { BrokerPort, ControlAnswer, Observation } from "../../../core/compute/control.ts";
+import { controlOf } from "../../../core/compute/control-calls.ts";
+import { type Region, refuse } from "../../../core/compute/facts.ts";
+import { readRegions } from "../../../core/compute/market.ts";
+import { observed } from "../../../core/compute/observe.ts";
+import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
+import type { MachineRow } from "../../../core/compute/resource.ts";
+import { readMachine } from "../../../core/compute/upstream-documents.ts";
+import { answered, next, outcomeOf, type RowCall, sent } from "../../../core/compute/wants.ts";
+import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
+import { COMPUTE_ROWS } from "../../../core/endpoints/compute/compute-table.ts";
+import { asId, type CallId } from "../../../core/ids.ts";
+import { refused } from "../../../core/outcome.ts";
+import { log } from "../../log.ts";
+import type { Books } from "../state.ts";
+import type { Store } from "../store.ts";
+import type { Placed } from "../tables/resources.ts";
+import { admitCompute, decideCompute } from "./decide.ts";
+import { store, turnDue } from "./machine-rows.ts";
+import { Watching } from "./watching.ts";
+
+/** How long a caller waits for upstream; then it gets what is known, ms. */
+const ANSWER_WITHIN_MS = 25_000;
+/** Rows that one alarm sends something for. */
+const SENT_PER_ALARM = 32;
+
+const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
+
+export class Compute {
+  readonly #store: Store;
+  readonly #broker: (upstream: string) => BrokerPort;
+  readonly #watching: Watching;
+  /** Rows with a call under way: one at a time each. */
+  readonly #busy = new Set<number>();
+
+  constructor(store: Store, broker: (upstream: string) => BrokerPort) {
+    this.#store = store;
+    this.#broker = broker;
+    this.#watching = new Watching(store, broker);
+  }
+
+  async call(request: ComputeRequest): Promise<ComputeAnswer> {
+    const endpoint = COMPUTE_ROWS.find(({ id }) => id === request.endpoint);
+    if (!endpoint) throw new Error(`no row of the compute table is ${request.endpoint}`);
+    const admission = this.#store.transact((books, nowMs) => admitCompute(books, request, endpoint, nowMs));
+    if (!admission) return NEVER_OPENED;
+    if (!admission.ok) return admission;
+    const { admitted } = admission;
+    const regions = await this.#regionsFor(endpoint, admitted.upstream);
+    if (!regions) return refuse({ kind: "unavailable", retryAfterMs: null });
+    const decision = this.#store.transact((books, nowMs) =>
+      decideCompute(books, request, endpoint, admitted, regions, nowMs),
+    );
+    if (!decision) return NEVER_OPENED;
+    if (!decision.ok) return decision;
+    const { answer, send } = decision.decided;
+    if (!send) return answer;
+    const refusal = await this.#sendAndWait(send.placed, send.call);
+    void this.#watching.update();
+    if (refusal) return refuse(refusal);
+    const row = this.#store.transact((books) => books.resources.find(send.placed.row.id)?.row) ?? send.placed.row;
+    return { ...answer, rows: [row] };
+  }
+
+  /** A list that the broker read. */
+  async observed({ upstream, kind, documents, absent, askedAtMs }: Observation): Promise<void> {
+    if (kind !== "instance" && kind !== "cluster") return;
+    this.#store.transact((books, nowMs) => {
+      for (const { document, sameUntilMs } of documents) {
+        const shown = readMachine(document);
+        const placed = shown && ownRow(books, shown.tag, upstream, kind);
+        if (!shown || !placed) continue;
+        const found = { kind: "found", document: shown, sameUntilMs } as const;
+        this.#observe(books, placed, found, askedAtMs, nowMs);
+      }
+      for (const tag of absent) {
+        const placed = ownRow(books, tag, upstream, kind);
+        if (placed) this.#observe(books, placed, { kind: "absent" }, askedAtMs, nowMs);
+      }
+    });
+    await this.#watching.update();
+  }
+
+  #observe(books: Books, placed: Placed, shown: Parameters<typeof observed>[1], askedAtMs: number, nowMs: number) {
+    const { row, acts } = observed(placed.row, shown, askedAtMs, nowMs, books.lengths);
+    store(books, { ...placed, row }, acts, nowMs);
+  }
+
+  /** The alarm's part: turns that are due, then what rows want of upstream. */
+  async runDue(): Promise<void> {
+    const due = this.#store.transact((books, nowMs) => {
+      turnDue(books, nowMs);
+      return books.resources.due(nowMs, SENT_PER_ALARM);
+    });
+    const sends = (due ?? []).flatMap(({ row }) => (this.#busy.has(row.id) ? [] : [this.#sendNext(row.id)]));
+    await Promise.all(sends);
+    await this.#watching.update();
+  }
+
+  async #sendNext(id: number): Promise<void> {
+    const wanted = this.#store.transact((books, nowMs) => {
+      const placed = books.resources.find(id);
+      const call = placed && next(placed.row, nowMs);
+      if (!placed || call?.do !== "send") return undefined;
+      const row = store(books, { ...placed, row: sent(placed.row, call.call, nowMs) }, [], nowMs);
+      return { placed: { ...placed, row }, call: call.call };
+    });
+    if (wanted) await this.#send(wanted.placed, wanted.call);
+  }
+
+  async state(): Promise<ComputeState | undefined> {
+    return this.#store.transact((books, nowMs) => {
+      turnDue(books, nowMs);
+      const upstream = books.tenants.account().computeUpstream;
+      return { upstream, rows: books.resources.live().map(({ upstream: at, row }) => ({ upstream: at, row })) };
+    });
+  }
+
+  /** The operator's stop of one or of all that live. */
+  async stop(id: number | null): Promise<readonly number[] | undefined> {
+    const stopped = this.#store.transact((books, nowMs) => {
+      const live = books.resources.live().filter(({ row }) => id === null || row.id === id);
+      return live.flatMap((placed) => {
+        const { row, call } = stopMachine(placed.row, nowMs);
+        if (row === placed.row) return [];
+        const stored = store(books, { ...placed, row }, [], nowMs);
+        return [{ placed: { ...placed, row: stored }, call }];
+      });
+    });
+    if (!stopped) return undefined;
+    // Sent in the background: what is not taken now is repeated by the alarm.
+    for (const { placed, call } of stopped) if (call) void this.#send(placed, call);
+    void this.#watching.update();
+    return stopped.map(({ placed }) => placed.row.id);
+  }
+
+  /** Sends a call; gives up waiting, not the call, after 25 s: then the row answers as it stands. */
+  async #sendAndWait(placed: Placed, call: RowCall): Promise<ComputeRefusal | null> {
+    const late = Promise.withResolvers<null>();
+    const timer = setTimeout(() => late.resolve(null), ANSWER_WITHIN_MS);
+    try {
+      return await Promise.race([this.#send(placed, call), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends a call and applies its answer. Never rejects: what is lost is found again by lists and repeats. */
+  async #send({ upstream, row }: Placed, call: RowCall): Promise<ComputeRefusal | null> {
+    this.#busy.add(row.id);
+    try {
+      const answer = await this.#ask(upstream, row, call);
+      return this.#apply(row.id, call, answer);
+    } catch (error) {
+      log({ event: "compute_answer_failed", resource: row.id, verb: call.verb, error: String(error) });
+      return null;
+    } finally {
+      this.#busy.delete(row.id);
+    }
+  }
+
+  async #ask(upstream: string, row: MachineRow, call: RowCall): Promise<ControlAnswer> {
+    const account = this.#store.transact((books) => books.tenants.account().number);
+    if (account === undefined) throw new Error("the account was never opened");
+    const sentAtMs = Date.now();
+    try {
+      const callId = asId<CallId>(crypto.randomUUID());
+      return await this.#broker(upstream).send(upstream, { account, callId, ...controlOf(row, call) });
+    } catch (error) {
+      // The broker may have sent it before it was lost.
+      log({ event: "broker_lost", upstream, resource: row.id, verb: call.verb, error: String(error) });
+      return { kind: "unknown", sentAtMs };
+    }
+  }
+
+  #apply(id: number, call: RowCall, answer: ControlAnswer): ComputeRefusal | null {
+    const sentAtMs = answer.kind === "not_sent" ? Date.now() : answer.sentAtMs;
+    const outcome = outcomeOf(call.verb, answer, (body) => readMachine(body) ?? null);
+    return (
+      this.#store.transact((books, nowMs) => {
+        const placed = books.resources.find(id);
+        if (!placed) return null;
+        const { row, acts, refusal } = answered(placed.row, call, outcome, sentAtMs, nowMs, books.lengths);
+        store(books, { ...placed, row }, acts, nowMs);
+        if (row.create === "refused") books.resources.forgetRepeatable(id);
+        return refusal;
+      }) ?? null
+    );
+  }
+
+  /** What a launch needs to know of upstream's regions; an empty list for other calls. */
+  async #regionsFor({ limits }: ComputeEndpoint, upstream: string): Promise<readonly Region[] | undefined> {
+    if (!limits.some(({ name }) => name === "launches")) return [];
+    try {
+      const answer = await this.#broker(upstream).market(upstream, "gpus");
+      return answer.kind === "answered" && answer.status === 200 ? readRegions(answer.body) : undefined;
+    } catch (error) {
+      log({ event: "broker_lost", upstream, verb: "market", error: String(error) });
+      return undefined;
+    }
+  }
+}
+
+/** A row of this account, of this kind, on this upstream; what was restored or moved adopts nothing of another's. */
+function ownRow(books: Books, tag: string, upstream: string, kind: "instance" | "cluster"): Placed | undefined {
+  const placed = books.resources.byTag(tag);
+  return placed?.upstream === upstream && placed.row.kind === kind ? placed : undefined;
+}

@@ -1,0 +1,188 @@
+/**
+ * Decides a compute call in one transaction: who calls, whether the key may, its limits, the row's rule; and stores what
+ * was decided before anything is sent upstream (docs/design.md, compute: order of checks).
+ */
+import { roleRefusal, scopeRefusal } from "../../../core/account/call-access.ts";
+import { namedLimitRefusal } from "../../../core/account/named-limits.ts";
+import type { ComputeAnswer, ComputeRequest } from "../../../core/compute/calls.ts";
+import { type Facts, type GpuPrices, type Region, refuse } from "../../../core/compute/facts.ts";
+import { gpuModel, gpuTypeOf } from "../../../core/compute/market.ts";
+import type { MachineRow } from "../../../core/compute/resource.ts";
+import type { RowCall } from "../../../core/compute/wants.ts";
+import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
+import { type Outcome, type Refused, refused } from "../../../core/outcome.ts";
+import { tenantPrices } from "../../../core/pricing/prices.ts";
+import { authenticate } from "../admission.ts";
+import { expireDue } from "../expiry.ts";
+import type { Books, LiveCaller } from "../state.ts";
+import type { Placed } from "../tables/resources.ts";
+import { store } from "./machine-rows.ts";
+
+/** Ended ones are shown for this long. */
+const LISTED_FOR_MS = 7 * 86_400_000;
+/** Rows in a list. */
+const MOST_LISTED = 1_000;
+
+/** A caller that may make the call, within its limit of calls. */
+export interface Admitted {
+  readonly caller: LiveCaller;
+  readonly upstream: string;
+  readonly prices: ReadonlyMap<string, GpuPrices & { readonly rule: string }>;
+}
+
+/** Authority, scope, seat, and the calls of a minute, which this one counts against. */
+export function admitCompute(
+  books: Books,
+  request: ComputeRequest,
+  endpoint: ComputeEndpoint,
+  nowMs: number,
+): Outcome<{ admitted: Admitted }> {
+  const found = authenticate(books, request.keyDigest, nowMs);
+  if (!found.ok) return found;
+  const { caller } = found;
+  const account = books.tenants.account();
+  if (!account.computeEnabled) return refuse({ kind: "not_enabled" });
+  const scope = scopeRefusal(caller.key, endpoint.access);
+  if (scope) return refused(scope);
+  const upstream = account.computeUpstream;
+  if (upstream === null) return refuse({ kind: "no_seat" });
+  const calls = endpoint.limits.find(({ name }) => name === "compute_calls");
+  const tooMany = calls && namedLimitRefusal(calls, books.counted(calls, endpoint.id, caller.key.id, nowMs), nowMs);
+  if (tooMany) return refused(tooMany);
+  books.countComputeCall(caller.key.id, nowMs);
+  if (!request.body.ok) return request.body;
+  return { ok: true, admitted: { caller, upstream, prices: pricesFor(books, request) } };
+}
+
+function pricesFor(books: Books, { gpuRows }: ComputeRequest): Admitted["prices"] {
+  const { plan } = books.tenants.account();
+  return new Map(
+    gpuRows.map((row) => {
+      const { prices: price, rule } = tenantPrices(row, plan, row.model);
+      return [gpuTypeOf(row.model), { price, cost: row.costNanoUsd, rule }] as const;
+    }),
+  );
+}
+
+/** What is to be sent for a row, once the transaction stands. */
+export interface Decided {
+  readonly answer: Extract<ComputeAnswer, { ok: true }>;
+  readonly send: { readonly placed: Placed; readonly call: RowCall } | null;
+}
+
+/** Reads, or applies the row's rule and stores what it decides. `regions`: only a launch needs them. */
+export function decideCompute(
+  books: Books,
+  request: ComputeRequest,
+  endpoint: ComputeEndpoint,
+  { caller, upstream, prices }: Admitted,
+  regions: readonly Region[],
+  nowMs: number,
+): Outcome<{ decided: Decided }> {
+  expireDue(books, nowMs);
+  const gpuPrices = [...prices].map(([type, { price, cost }]) => [type, { price, cost }] as const);
+  const answer = (rows: readonly MachineRow[]) => ({ ok: true, upstream, rows, gpuPrices }) as const;
+  const named = namedRow(books, request, endpoint);
+  if (!named.ok) return named;
+  const role = roleRefusal(caller.key, endpoint.access);
+  if (role) return refused(role);
+  const { decide } = endpoint;
+  if (!decide || !request.body.ok) {
+    const rows = named.placed ? [named.placed.row] : listed(books, endpoint, nowMs);
+    return { ok: true, decided: { answer: answer(rows), send: null } };
+  }
+  const earlier = request.idempotency && books.resources.repeated(caller.key.id, request.idempotency, nowMs);
+  if (earlier === "other_body") return refused({ kind: "idempotency", why: "other_body" });
+  const repeated = earlier && books.resources.find(earlier.resource);
+  if (repeated) return { ok: true, decided: { answer: answer([repeated.row]), send: null } };
+
+  const facts = factsOf(books, request, { caller, upstream, prices }, named.placed, regions, nowMs);
+  const decision = decide(facts, request.id ?? 0, request.body.body);
+  const launches = launchRefusal(books, endpoint, caller, decision, nowMs);
+  if (launches) return launches;
+  if (!decision.ok) return decision;
+  const { row } = decision;
+  const placed = named.placed
+    ? { ...named.placed, row }
+    : { upstream, priceRule: prices.get(row.launched.gpuType)?.rule ?? gpuModel(row.launched.gpuType), row };
+  const stored = store(books, placed, decision.acts, nowMs);
+  if (request.idempotency) books.resources.recordRepeatable(caller.key.id, request.idempotency, row.id, nowMs);
+  const send = decision.call && { placed: { ...placed, row: stored }, call: decision.call };
+  return { ok: true, decided: { answer: answer([stored]), send } };
+}
+
+/** The row that the path names. Unknown, another account's, of another kind: one 404. */
+function namedRow(
+  books: Books,
+  { id }: ComputeRequest,
+  { on }: ComputeEndpoint,
+): Outcome<{ placed: Placed | undefined }> {
+  if (on === null) return { ok: true, placed: undefined };
+  const placed = typeof id === "number" ? books.resources.find(id) : undefined;
+  if (!placed || placed.row.kind !== on || placed.row.create === "refused")
+    return refuse({ kind: "not_found", what: on });
+  return { ok: true, placed };
+}
+
+function listed(books: Books, { id }: ComputeEndpoint, nowMs: number): MachineRow[] {
+  const kind = id.startsWith("clusters.") ? "cluster" : "instance";
+  return books.resources
+    .listed(kind, nowMs - LISTED_FOR_MS, MOST_LISTED)
+    .map(({ row }) => row)
+    .filter((row) => row.hiddenAtMs === null && row.create !== "refused");
+}
+
+/** Launches of a minute: said after what is wrong with the body, before state and money. */
+function launchRefusal(
+  books: Books,
+  { limits, id }: ComputeEndpoint,
+  { key }: LiveCaller,
+  decision: ReturnType<NonNullable<ComputeEndpoint["decide"]>>,
+  nowMs: number,
+): Refused | undefined {
+  const limit = limits.find(({ name }) => name === "launches");
+  if (!limit || (!decision.ok && comesFirst(decision))) return undefined;
+  const refusal = namedLimitRefusal(limit, books.counted(limit, id, key.id, nowMs), nowMs);
+  return refusal && refused(refusal);
+}
+
+const comesFirst = ({ refusal }: Refused): boolean =>
+  refusal.kind === "compute" && (refusal.refusal.kind === "invalid" || refusal.refusal.kind === "not_found");
+
+function factsOf(
+  books: Books,
+  { deployment, random }: ComputeRequest,
+  { caller, prices }: Admitted,
+  named: Placed | undefined,
+  regions: readonly Region[],
+  nowMs: number,
+): Facts {
+  const account = books.tenants.account();
+  const live = books.resources.live().map(({ row }) => row);
+  const rows = named && !live.some(({ id }) => id === named.row.id) ? [...live, named.row] : live;
+  const { key, team } = caller;
+  const launcher = named && named.row.by.keyId !== key.id ? books.keys.key(named.row.by.keyId) : undefined;
+  const launchersTeam = launcher?.team ? (books.tenants.team(launcher.team) ?? null) : null;
+  return {
+    ...books.lengths,
+    nowMs,
+    account: account.number,
+    deployment,
+    by: { keyId: key.id, teamId: key.team, user: key.user },
+    nextId: books.resources.nextId(),
+    random,
+    rows,
+    maxGpus: {
+      key: key.limits.maxGpus,
+      team: team?.limits.maxGpus ?? null,
+      account: account.limits.maxGpus,
+    },
+    money: books.money(),
+    budgets: [
+      ...books.budgets(caller, nowMs),
+      ...(launcher ? books.budgets({ key: launcher, team: launchersTeam }, nowMs) : []),
+    ],
+    regions,
+    gpuPrices: prices,
+  };
+}

@@ -1,0 +1,158 @@
+/**
+ * Books what a step of a rental decided: holds, charges, corrections, losses, events. Runs in the transaction that
+ * stores the resource's row, so that row and money cannot differ.
+ */
+import type { UsageEvent } from "../../../core/account/hold.ts";
+import { gpuModel } from "../../../core/compute/market.ts";
+import type { Act } from "../../../core/compute/rental.ts";
+import { type AccountNumber, asId, type CallId } from "../../../core/ids.ts";
+import { log } from "../../log.ts";
+import type { Books } from "../state.ts";
+import { type HoldRow, NEVER_MS, type NewHold } from "../tables/holds.ts";
+import type { Placed } from "../tables/resources.ts";
+
+/** The id of a period's hold, entry, event and loss. */
+const rentalCallId = (account: AccountNumber, resource: number, n: number): CallId =>
+  asId<CallId>(`cmp-${account}-${resource}-${n}`);
+
+export function bookActs(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): void {
+  for (const act of acts) bookAct(books, placed, act, nowMs);
+}
+
+function bookAct(books: Books, placed: Placed, act: Act, nowMs: number): void {
+  const { row, upstream } = placed;
+  const { id: account, number } = books.tenants.account();
+  if (act.act === "event") {
+    const { act: _, event, ...rest } = act;
+    log({ event, account, resource: row.id, upstream, ...rest });
+    return;
+  }
+  const callId = rentalCallId(number, row.id, act.n);
+  if (act.act === "hold") {
+    books.holdRental(newHold(placed, callId, act.amountNanoUsd, nowMs));
+    return;
+  }
+  const open = books.holds.find(callId);
+  // An ended hold's row is pruned after a day; what is booked of its period later needs its names only.
+  const hold = open ?? newHold(placed, callId, 0, nowMs);
+  switch (act.act) {
+    case "resize":
+      if (open) books.resizeRental(open, act.amountNanoUsd);
+      return;
+    case "release":
+      if (open) release(books, open, upstream, nowMs);
+      return;
+    case "charge":
+      if (open) charge(books, open, upstream, act, nowMs);
+      return;
+    case "correct":
+      correct(books, hold, upstream, act, nowMs);
+      return;
+    case "loss": {
+      const before = books.operatorBook.setLoss(callId, act.costNanoUsd, act.estimated, nowMs);
+      const lossNanoUsd = act.costNanoUsd - before;
+      if (lossNanoUsd === 0) return;
+      const difference = {
+        lossNanoUsd,
+        costNanoUsd: lossNanoUsd,
+        outcome: "completed",
+        reason: "rental_loss",
+      } as const;
+      books.outbox.add({ ...laterEvent(books, hold, upstream, `loss${nowMs}`, nowMs), ...difference });
+    }
+  }
+}
+
+function newHold({ row, priceRule }: Placed, callId: CallId, amountNanoUsd: number, nowMs: number): NewHold {
+  const { rate } = row.rental;
+  return {
+    callId,
+    keyId: row.by.keyId,
+    teamId: row.by.teamId,
+    endpoint: `compute.${row.kind}`,
+    model: gpuModel(row.launched.gpuType),
+    alias: null,
+    amountNanoUsd,
+    countedTokens: 0,
+    outputCap: undefined,
+    prices: { [rate.unit]: rate.size === 0 ? 0 : rate.priceNanoUsd / rate.size },
+    priceRule,
+    startedAtMs: nowMs,
+    admittedAtMs: nowMs,
+    expiresAtMs: NEVER_MS,
+    rental: row.id,
+  };
+}
+
+type ChargeAct = Extract<Act, { act: "charge" }>;
+
+function charge(books: Books, hold: HoldRow, upstream: string, act: ChargeAct, nowMs: number): void {
+  const chargedNanoUsd = Math.min(act.amountNanoUsd, hold.amountNanoUsd);
+  const entryId = books.charge(hold, chargedNanoUsd, nowMs);
+  books.end(hold, { state: "settled", chargedNanoUsd, countedTokens: 0, endedAtMs: nowMs, entryId });
+  books.outbox.add({
+    ...eventOfPeriod(books, hold, upstream, nowMs),
+    outcome: "completed",
+    status: 200,
+    source: "exact",
+    usage: { [act.unit]: act.quantity },
+    priceNanoUsd: chargedNanoUsd,
+    costNanoUsd: act.costNanoUsd,
+    startedAtMs: act.fromMs,
+  });
+}
+
+function release(books: Books, hold: HoldRow, upstream: string, nowMs: number): void {
+  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  books.outbox.add({ ...eventOfPeriod(books, hold, upstream, nowMs), reason: "never_ran" });
+}
+
+type CorrectAct = Extract<Act, { act: "correct" }>;
+
+function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct, nowMs: number): void {
+  const entryId = books.ledger.correct(hold, act.amountNanoUsd, nowMs);
+  books.spending.entered(entryId);
+  books.outbox.add({
+    ...laterEvent(books, hold, upstream, `late${entryId}`, nowMs),
+    outcome: "completed",
+    status: 200,
+    source: "exact",
+    usage: { [act.unit]: 0 - act.quantity },
+    priceNanoUsd: 0 - act.amountNanoUsd,
+    costNanoUsd: 0 - act.costNanoUsd,
+  });
+}
+
+/** A further event of a period: its quantities and money are differences to what was reported before. */
+const laterEvent = (books: Books, hold: NewHold, upstream: string, name: string, nowMs: number): UsageEvent => ({
+  ...eventOfPeriod(books, hold, upstream, nowMs),
+  eventId: asId<CallId>(`${hold.callId}.${name}`),
+  late: true,
+});
+
+const eventOfPeriod = (books: Books, hold: NewHold, upstream: string, endedAtMs: number): UsageEvent => ({
+  eventId: hold.callId,
+  account: books.tenants.account().id,
+  team: hold.teamId,
+  key: hold.keyId,
+  endpoint: hold.endpoint,
+  model: hold.model,
+  alias: null,
+  upstream,
+  targetModel: null,
+  region: null,
+  outcome: "failed",
+  reason: null,
+  status: 0,
+  source: "none",
+  usage: {},
+  priceNanoUsd: 0,
+  costNanoUsd: 0,
+  overrunNanoUsd: 0,
+  lossNanoUsd: 0,
+  priceRule: hold.priceRule,
+  startedAtMs: hold.startedAtMs,
+  endedAtMs,
+  latencyMs: 0,
+  firstByteMs: null,
+});

@@ -1,0 +1,152 @@
+/**
+ * Compute resources of the account: instances and clusters, and later storage, images and keys. A row is kept for good,
+ * since usage and the ledger name it; `live` marks those that something can still happen to.
+ */
+
+import { IDEMPOTENCY_KEPT_MS, type IdempotencyRef } from "../../../core/account/idempotency.ts";
+import type { MachineKind, MachineRow } from "../../../core/compute/resource.ts";
+import type { KeyId } from "../../../core/ids.ts";
+import type { Sql } from "../schema.ts";
+
+type Stored = { upstream: string; price_rule: string; row: string };
+
+/** A row with the upstream on which it lives, and the rule of its price. */
+export interface Placed {
+  readonly upstream: string;
+  readonly priceRule: string;
+  readonly row: MachineRow;
+}
+
+/** The first id of an account. */
+const FIRST_ID = 1000;
+
+const MACHINES = "kind IN ('instance', 'cluster')";
+
+export class Resources {
+  readonly #sql: Sql;
+  /** When the first row is due; undefined: not read yet. */
+  #nextDueMs: number | null | undefined;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** The next id: one counter over all kinds. */
+  nextId(): number {
+    const { last } = this.#sql.exec<{ last: number | null }>("SELECT max(id) AS last FROM resources").one();
+    return last === null ? FIRST_ID : last + 1;
+  }
+
+  /** Writes a row, new or changed. `dueMs`: when it has something to do by itself. */
+  put({ upstream, priceRule, row }: Placed, live: boolean, dueMs: number | null): void {
+    this.#sql.exec(
+      `INSERT INTO resources (id, kind, tag, upstream, price_rule, row, live, due_ms, created_at_ms)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET row = ?6, live = ?7, due_ms = ?8`,
+      row.id,
+      row.kind,
+      row.tag,
+      upstream,
+      priceRule,
+      JSON.stringify(row),
+      live ? 1 : 0,
+      dueMs,
+      row.createdAtMs,
+    );
+    this.#nextDueMs = undefined;
+  }
+
+  find(id: number): Placed | undefined {
+    return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE id = ? AND ${MACHINES}`, id);
+  }
+
+  byTag(tag: string): Placed | undefined {
+    return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE tag = ? AND ${MACHINES}`, tag);
+  }
+
+  /** Instances and clusters that something can still happen to. */
+  live(): Placed[] {
+    return this.#all(`SELECT upstream, price_rule, row FROM resources WHERE live = 1 AND ${MACHINES} ORDER BY id`);
+  }
+
+  /** What a list may show: what lives, and the newest that ended since `sinceMs`. */
+  listed(kind: MachineKind, sinceMs: number, most: number): Placed[] {
+    return this.#all(
+      `SELECT upstream, price_rule, row FROM resources WHERE kind = ? AND (live = 1 OR json_extract(row, '$.seen.endedAtMs') > ?)
+       ORDER BY id DESC LIMIT ?`,
+      kind,
+      sinceMs,
+      most,
+    );
+  }
+
+  due(nowMs: number, most: number): Placed[] {
+    return this.#all(
+      "SELECT upstream, price_rule, row FROM resources WHERE due_ms <= ? ORDER BY due_ms LIMIT ?",
+      nowMs,
+      most,
+    );
+  }
+
+  nextDueMs(): number | null {
+    this.#nextDueMs ??= this.#sql
+      .exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM resources WHERE due_ms IS NOT NULL")
+      .one().at;
+    return this.#nextDueMs;
+  }
+
+  /** The resource that a repeated call made or changed: by key and idempotency key. */
+  repeated(key: KeyId, ref: IdempotencyRef, nowMs: number): { resource: number } | "other_body" | undefined {
+    const [known] = this.#sql
+      .exec<{ body: string; resource: number }>(
+        "SELECT body, resource FROM compute_repeats WHERE key_id = ? AND ref = ? AND at_ms > ?",
+        key,
+        ref.keyHmac,
+        nowMs - IDEMPOTENCY_KEPT_MS,
+      )
+      .toArray();
+    return known && (known.body === ref.bodyHmac ? { resource: known.resource } : "other_body");
+  }
+
+  recordRepeatable(key: KeyId, ref: IdempotencyRef, resource: number, nowMs: number): void {
+    this.#sql.exec("DELETE FROM compute_repeats WHERE at_ms <= ?", nowMs - IDEMPOTENCY_KEPT_MS);
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO compute_repeats VALUES (?, ?, ?, ?, ?)",
+      key,
+      ref.keyHmac,
+      ref.bodyHmac,
+      resource,
+      nowMs,
+    );
+  }
+
+  /** Frees the idempotency key of a launch that was refused after all. */
+  forgetRepeatable(resource: number): void {
+    this.#sql.exec("DELETE FROM compute_repeats WHERE resource = ?", resource);
+  }
+
+  /** When instances and clusters were launched since then. */
+  launches(sinceMs: number): number[] {
+    return this.#sql
+      .exec<{ at: number }>(
+        `SELECT created_at_ms AS at FROM resources WHERE created_at_ms > ? AND ${MACHINES}`,
+        sinceMs,
+      )
+      .toArray()
+      .map(({ at }) => at);
+  }
+
+  #one(query: string, value: string | number): Placed | undefined {
+    return this.#all(query, value)[0];
+  }
+
+  #all(query: string, ...values: (string | number)[]): Placed[] {
+    return this.#sql
+      .exec<Stored>(query, ...values)
+      .toArray()
+      .map(({ upstream, price_rule: priceRule, row }) => ({
+        upstream,
+        priceRule,
+        row: JSON.parse(row) as MachineRow,
+      }));
+  }
+}
