@@ -139,13 +139,15 @@ describe("a clock set ahead and back again", () => {
   });
 
   it("leaves jobs their submission window: ten in a minute, not none for an hour", async () => {
+    const limits = [{ name: "submissions", per: "account", count: 10, windowMs: 60_000 }] as const;
+    const job = { job: true, limits };
     const { stub } = await newAccount({ balance: 10_000 });
     advance(HOUR);
-    for (let index = 0; index < 10; index++) await stub.admit(request(`j${index}`, 1, { job: true }));
+    for (let index = 0; index < 10; index++) await stub.admit(request(`j${index}`, 1, job));
     advance(-HOUR);
-    expect(await stub.admit(request("j10", 1, { job: true }))).toMatchObject({ ok: false });
+    expect(await stub.admit(request("j10", 1, job))).toMatchObject({ ok: false });
     advance(61_000);
-    expect(await stub.admit(request("j11", 1, { job: true }))).toMatchObject({ ok: true });
+    expect(await stub.admit(request("j11", 1, job))).toMatchObject({ ok: true });
     expect((await rows(stub, "SELECT count(*) AS n FROM holds WHERE admitted_at_ms > ?", Date.now()))[0]?.n).toBe(0);
   });
 });
