@@ -1,16 +1,16 @@
 /**
  * From a request to a call: its body, read within the endpoint's limit, and what the endpoint's entry makes of it.
  */
-import { toHex } from "../../core/account/api-key.ts";
 import type { RawBody } from "../../core/endpoints/body.ts";
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
-import { MAX_VALUES, parseText, readInTurns } from "../../core/formats/json.ts";
+import { parseInTurns } from "../../core/formats/json.ts";
 import { freshBoundary } from "../../core/formats/multipart/form-writer.ts";
 import { boundaryOf, parseForm } from "../../core/formats/multipart.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
 import type { IdentifiedCall, ParsedCall, Step } from "../call.ts";
 import type { Ports } from "../ports.ts";
 import { free, readBody } from "./body-reader.ts";
+import { inTurns } from "./turns.ts";
 import type { BodyKeeper } from "./upload-slot.ts";
 
 type ReadBody = Outcome<{ body: RawBody }>;
@@ -63,27 +63,12 @@ export async function readRaw(
 /** UTF-8's byte order mark. */
 const MARK = [0xef, 0xbb, 0xbf];
 
-/** Bytes and values from which on a body is worked at in turns, so that other requests get theirs in between. */
-const LONG_WORK = { bytes: 256 * 1024, values: 10_000 } as const;
-const long = (bytes: number): boolean => bytes > LONG_WORK.bytes;
-const turn = () => new Promise<void>((resume) => setTimeout(resume, 0));
-
-/** The bytes are given back before values are made: a large body stands in memory as one or the other. */
+/** The bytes are given back once the value is made. */
 async function takeJson(bytes: Uint8Array, holder: BodyKeeper): Promise<ReadBody> {
-  // Drawn once all of the body is here: nobody could write it into the body.
-  const apart = long(bytes.length) ? { marker: toHex(crypto.getRandomValues(new Uint8Array(16))) } : undefined;
-  const reading = readInTurns(bytes, MAX_VALUES, apart);
-  let step = reading.next();
-  for (; !step.done; step = reading.next()) await turn();
-  const read = step.value;
-  const inTurns = long(bytes.length) || (read.ok && read.values > LONG_WORK.values);
+  const read = await inTurns(parseInTurns(bytes));
   free(bytes);
-  if (!read.ok) return malformed(read.message);
   holder.counted(read.values);
-  if (inTurns) await turn();
-  const json = parseText(read);
-  if (inTurns) await turn();
-  return json.ok ? { ok: true, body: { kind: "json", value: json.value } } : malformed(json.message);
+  return read.ok ? { ok: true, body: { kind: "json", value: read.value } } : malformed(read.message);
 }
 
 const isType = (contentType: string | null, type: string): boolean =>

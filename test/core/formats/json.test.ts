@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_DEPTH, MAX_FIELDS, MAX_VALUES, parseJson, parseText, readText } from "../../../src/core/formats/json.ts";
+import { MAX_VALUES, parseInTurns, parseJson } from "../../../src/core/formats/json.ts";
+import { MAX_DEPTH, MAX_FIELDS } from "../../../src/core/formats/json-scanner.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const parse = (text: string) => parseJson(bytes(text));
@@ -12,13 +13,13 @@ describe("reading JSON", () => {
         const text = JSON.stringify(value);
         const integers = text.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d+(?![\d.eE])/g) ?? [];
         fc.pre(integers.every((digits) => Number.isSafeInteger(Number(digits))));
-        expect(parse(text)).toEqual({ ok: true, value: JSON.parse(text) });
+        expect(parse(text)).toMatchObject({ ok: true, value: JSON.parse(text) });
       }),
     );
   });
 
   it("lets the last of two equal keys win", () => {
-    expect(parse('{"a":1,"a":2}')).toEqual({ ok: true, value: { a: 2 } });
+    expect(parse('{"a":1,"a":2}')).toEqual({ ok: true, value: { a: 2 }, values: 3 });
   });
 
   it("keeps a lone surrogate as an escape when it is written again", () => {
@@ -60,10 +61,10 @@ describe("reading JSON", () => {
     const MB = 1024 * 1024;
     for (const shift of [0, 1, 2, 3]) {
       const value = ["x".repeat(MB - 5 + shift), "\u{1f600}\u4e16\ufeff", "\u4e16".repeat(MB)];
-      expect(parse(JSON.stringify(value))).toEqual({ ok: true, value });
+      expect(parse(JSON.stringify(value))).toEqual({ ok: true, value, values: 4 });
     }
     const cut = bytes(`"${"x".repeat(2 * MB)}\u4e16"`);
-    cut[cut.length - 2] = 0x22;
+    cut[cut.length - 2] = 0x78;
     expect(parseJson(cut)).toMatchObject({ ok: false, message: expect.stringContaining("UTF-8") });
   });
 
@@ -84,9 +85,9 @@ describe("the values of a document", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 8 }), spaced, (value, space) => {
         const text = JSON.stringify(value, null, space);
-        const counted = readText(bytes(text));
+        const counted = parse(text);
         fc.pre(counted.ok || !counted.message.includes("exactly"));
-        expect(counted).toMatchObject({ ok: true, text, values: valuesIn(value) });
+        expect(counted).toEqual({ ok: true, value: JSON.parse(text), values: valuesIn(value) });
       }),
     );
   });
@@ -96,8 +97,11 @@ describe("the values of a document", () => {
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const document = bytes(JSON.stringify(value).replaceAll(/-?\d[\d.e+-]*/g, "1"));
         const values = valuesIn(value);
-        expect(readText(document, values).ok).toBe(true);
-        expect(readText(document, values - 1)).toMatchObject({ ok: false, message: expect.stringContaining("values") });
+        expect(parseJson(document, values).ok).toBe(true);
+        expect(parseJson(document, values - 1)).toMatchObject({
+          ok: false,
+          message: expect.stringContaining("values"),
+        });
       }),
     );
   });
@@ -108,6 +112,7 @@ describe("the values of a document", () => {
     expect(parse(list(MAX_VALUES))).toEqual({
       ok: false,
       message: "The request body holds more than 250,000 JSON values; send fewer in one request.",
+      values: MAX_VALUES + 1,
     });
   });
 
@@ -144,66 +149,137 @@ describe("the values of a document", () => {
   });
 });
 
-describe("long strings that are read apart", () => {
-  const MARKER = "b7d0c1";
-  const apart = (document: Uint8Array, longBytes: number) => {
-    const read = readText(document, MAX_VALUES, { marker: MARKER, longBytes, partBytes: longBytes });
-    return read.ok ? parseText(read) : read;
-  };
-  /** Escapes, pairs, halves, what breaks grammar and what breaks UTF-8, close together. */
-  const token = fc.constantFrom(
-    "x",
-    "\\n",
-    "\\\\",
-    '\\"',
-    "\\u4e16",
-    "\\ud83d",
-    "\\ude00",
-    "\u{1f600}",
-    "\u4e16",
-    "é",
-    "\ufeff",
+describe("a document that is read in pieces", () => {
+  /** What stands in strings: escapes, pairs, halves, and what is wide, close together. */
+  const letter = fc.constantFrom(
+    ...[
+      "x",
+      "\\n",
+      "\\\\",
+      '\\"',
+      "\\u4e16",
+      "\\ud83d",
+      "\\ude00",
+      "\u{1f600}",
+      "\u4e16",
+      "é",
+      "\ufeff",
+      "0",
+      "__proto__",
+    ],
   );
-  const broken = fc.constantFrom("\\", "\\x", "\\u12", "\u0000", "\n", '"');
-  const content = (tokens: fc.Arbitrary<string>) => fc.array(tokens, { maxLength: 40 }).map((parts) => parts.join(""));
+  const broken = fc.constantFrom("\\", "\\x", "\\u12", "\\€", "\u0000", "\n", '"');
+  const quoted = (letters: fc.Arbitrary<string>) =>
+    fc.array(letters, { maxLength: 30 }).map((parts) => `"${parts.join("")}"`);
+  const space = fc.constantFrom("", "", "", " ", "\n\t ");
+  /** JSON as somebody might write it: spaces, names again, numbers as names. */
+  const { document } = fc.letrec<{ document: string; list: string; object: string }>((tie) => ({
+    document: fc.oneof(
+      { maxDepth: 4, depthSize: "small" },
+      fc.constantFrom("0", "-1.5e3", "null", "true", '""', "[]", "{}", "[ ]"),
+      quoted(letter),
+      tie("list"),
+      tie("object"),
+    ),
+    list: fc
+      .array(fc.tuple(space, tie("document"), space), { maxLength: 6 })
+      .map((items) => `[${items.map((item) => item.join("")).join(",")}]`),
+    object: fc
+      .array(
+        fc.tuple(
+          space,
+          fc.oneof(fc.constantFrom('"a"', '"b"', '"7"', '"3"', '"__proto__"', '""'), quoted(letter)),
+          space,
+          fc.constant(":"),
+          space,
+          tie("document"),
+          space,
+        ),
+        { maxLength: 6 },
+      )
+      .map((fields) => `{${fields.map((field) => field.join("")).join(",")}}`),
+  }));
+  const sizes = fc.record({
+    batchBytes: fc.integer({ min: 1, max: 40 }),
+    batchValues: fc.integer({ min: 1, max: 10 }),
+    longBytes: fc.integer({ min: 1, max: 40 }),
+  });
+  const RUNS = { numRuns: 1_000 };
+  /** How `JSON.parse` reads it; undefined where it refuses. */
+  const native = (document: Uint8Array): unknown => {
+    try {
+      return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(document));
+    } catch {
+      return undefined;
+    }
+  };
+  const hasLongName = (text: string, longBytes: number) =>
+    [...text.matchAll(/"((?:[^"\\]|\\.)*)"\s*:/g)].some(([, name = ""]) => bytes(name).length + 1 > longBytes);
 
-  it("make the value that JSON.parse makes, wherever a part ends", () => {
-    const text = fc.tuple(content(token), content(token), fc.integer({ min: 1, max: 9 }));
+  it("is the value that JSON.parse makes, names in the same order, wherever it is cut", () => {
     fc.assert(
-      fc.property(text, ([a, b, longBytes]) => {
-        const document = `{"${a}":["${b}",{"k":"${a}","l":"${b}"}],"k":1,"k":"${b}", "z" : "" }`;
-        expect(apart(bytes(document), longBytes)).toEqual({ ok: true, value: JSON.parse(document) });
+      fc.property(document, sizes, (text, { longBytes, ...cuts }) => {
+        const most = hasLongName(text, longBytes) ? 1_000 : longBytes;
+        const read = parseJson(bytes(text), MAX_VALUES, { ...cuts, longBytes: most });
+        expect(read).toMatchObject({ ok: true });
+        const value = read.ok ? read.value : undefined;
+        expect(value).toEqual(JSON.parse(text));
+        expect(JSON.stringify(value)).toBe(JSON.stringify(JSON.parse(text)));
       }),
-      { numRuns: 500 },
+      RUNS,
     );
   });
 
-  it("are refused where JSON.parse refuses them", () => {
-    const text = fc.tuple(content(fc.oneof({ weight: 8, arbitrary: token }, broken)), fc.integer({ min: 1, max: 9 }));
-    fc.assert(
-      fc.property(text, ([a, longBytes]) => {
-        const document = bytes(`{"a":"${a}","b":["${a}"]}`);
-        const whole = parseJson(document);
-        const read = apart(document, longBytes);
-        expect(read.ok).toBe(whole.ok);
-        if (whole.ok) expect(read).toEqual(whole);
+  it("is refused where JSON.parse or UTF-8 refuses it, whatever is broken", () => {
+    const token = fc.constantFrom(..."[]{},:".split(""), "1", "-", ".5", '"k"', '"k":', "null", "x", " ", "€");
+    const spoilt = fc.oneof(
+      // A part left out, put in or doubled.
+      fc.tuple(document, fc.nat(), fc.nat({ max: 3 }), fc.oneof(token, broken, letter)).map(([text, at, gone, put]) => {
+        const place = at % (text.length + 1);
+        return bytes(text.slice(0, place) + put + text.slice(place + gone));
       }),
-      { numRuns: 500 },
+      fc
+        .array(fc.oneof(token, quoted(fc.oneof({ weight: 8, arbitrary: letter }, broken))), { maxLength: 12 })
+        .map((parts) => bytes(parts.join(""))),
+      // A byte changed: UTF-8 cut short, or begun twice.
+      fc.tuple(document, fc.nat(), fc.integer({ min: 0, max: 255 })).map(([text, at, byte]) => {
+        const changed = bytes(text);
+        changed[at % changed.length] = byte;
+        return changed;
+      }),
+    );
+    fc.assert(
+      fc.property(spoilt, sizes, (document, cuts) => {
+        const expected = native(document);
+        const read = parseJson(document, MAX_VALUES, cuts);
+        if (expected === undefined) expect(read.ok).toBe(false);
+        else if (read.ok) expect(read.value).toEqual(expected);
+        else expect(read.message).toMatch(/exactly|name in the request body/);
+      }),
+      { numRuns: 3_000 },
     );
   });
 
-  it("stay where they are as names, and are no placeholders by chance", () => {
-    const document = `{"${"n".repeat(50)}":"${MARKER}","b":"${"x".repeat(50)}"}`;
-    const read = readText(bytes(document), MAX_VALUES, { marker: "another", longBytes: 20 });
-    expect(read).toMatchObject({ ok: true, apart: ["x".repeat(50)], values: 3 });
-    expect(read.ok && parseText(read)).toEqual({ ok: true, value: JSON.parse(document) });
+  it("may have no name longer than a long string", () => {
+    const named = (length: number) => `{"a":[{"${"n".repeat(length)}":1}]}`;
+    expect(parse(named(16 * 1024 - 1)).ok).toBe(true);
+    expect(parse(named(16 * 1024))).toMatchObject({ message: expect.stringContaining("longer than 16,384 bytes") });
   });
 
-  it("are the whole document where it is nothing else; bytes that are not UTF-8 are refused inside them too", () => {
-    expect(apart(bytes(`"${"x".repeat(100)}"`), 10)).toEqual({ ok: true, value: "x".repeat(100) });
-    const cut = bytes(`["${"x".repeat(100)}"]`);
-    cut[50] = 0xff;
-    expect(apart(cut, 10)).toMatchObject({ ok: false, message: expect.stringContaining("UTF-8") });
-    expect(apart(bytes(`["${"x".repeat(100)}`), 10)).toMatchObject({ ok: false });
+  it("is read in steps of bounded work, whatever it is made of", () => {
+    const texts = [
+      JSON.stringify(Array.from({ length: 60_000 }, (_, at) => ({ [`k${at}`]: at }))),
+      `[${'"x",'.repeat(100_000)}{"a":"${"\\u4e16".repeat(500_000)}"}]`,
+      `{"a":{"b":[${"[".repeat(40)}${"1,".repeat(100_000)}1${"]".repeat(40)}]}}`,
+    ];
+    for (const text of texts) {
+      const steps = parseInTurns(bytes(text));
+      const work: number[] = [];
+      let step = steps.next();
+      for (; !step.done; step = steps.next()) work.push(step.value);
+      expect(step.value).toMatchObject({ ok: true, value: JSON.parse(text) });
+      expect(Math.max(...work)).toBeLessThan(400_000);
+      expect(work.length).toBeGreaterThan(5);
+    }
   });
 });

@@ -20,12 +20,17 @@ beforeAll(async () => {
 });
 afterAll(() => tollgate.stop());
 
-const wide = (characters: number) => ({ role: "user", content: `\u4e16${"x".repeat(characters - 1)}` });
+const says = (content: string) => ({ role: "user", content });
+const wide = (characters: number) => says(`\u4e16${"x".repeat(characters - 1)}`);
+const named = (_: unknown, at: number) => ({ [`${at}${"\u4e16".repeat(50)}`]: at });
 
 test.each<[string, () => object[]]>([
   ["twenty messages with one wide character each", () => Array.from({ length: 20 }, () => wide(MB - 100))],
   ["messages of 60 kB with one wide character each", () => Array.from({ length: 340 }, () => wide(61_500))],
   ["one message with one wide character", () => [wide(20 * MB - 300)]],
+  ["39,000 messages of 500 bytes with one wide character each", () => Array.from({ length: 39_000 }, () => wide(496))],
+  ["messages that are all wide", () => Array.from({ length: 79_000 }, () => says("\u4e16".repeat(76)))],
+  ["different names with wide characters", () => [{ ...wide(2), noise: Array.from({ length: 120_000 }, named) }]],
 ])("20 MB of %s: the process grows by less than 128 MB", async (name, messages) => {
   const body = new TextEncoder().encode(JSON.stringify({ model, max_tokens: 1, messages: messages() }));
   expect(body.length).toBeGreaterThan(19 * MB);

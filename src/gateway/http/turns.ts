@@ -1,0 +1,17 @@
+/** Long work in turns, so that other requests get theirs in between. */
+
+/** About so many bytes are worked at in one turn: a few milliseconds. */
+const TURN_WORK = 256 * 1024;
+
+/** Runs to the end. `steps` yields the work of each step; small work is done at once. */
+export async function inTurns<Result>(steps: Iterator<number, Result>): Promise<Result> {
+  let work = 0;
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    work += step.value;
+    if (work < TURN_WORK) continue;
+    work = 0;
+    await new Promise<void>((resume) => setTimeout(resume, 0));
+  }
+}
