@@ -12,6 +12,7 @@ import type { Refusal } from "../core/refusal.ts";
 import { pinnedTo } from "../core/routing/routes.ts";
 import { admit } from "./admit.ts";
 import type { AdmittedCall, ParsedCall, RoutedCall, Step } from "./call.ts";
+import { inTurns } from "./http/turns.ts";
 import type { Caller, Ports } from "./ports.ts";
 
 const HEADER = "idempotency-key";
@@ -35,7 +36,8 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   const key = headers.get(HEADER);
   if ((key === null && !endpoint.bodyIsKey) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
   if (unfit(key)) return refused(UNFIT);
-  const pieces = await Promise.all(call.identity().map((piece) => crypto.subtle.digest("SHA-256", piece)));
+  const identity = await inTurns(call.identity());
+  const pieces = await Promise.all(identity.map((piece) => crypto.subtle.digest("SHA-256", piece)));
   const body = pieces.map((digest) => toHex(new Uint8Array(digest))).join(" ");
   const hmac = async (text: string) => toHex(await ports.secrets.hmac(text));
   const bodyHmac = await hmac(`idempotency-body ${endpoint.id} ${call.instance?.askedPath ?? ""} ${body}`);

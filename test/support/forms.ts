@@ -9,6 +9,7 @@ import { form } from "../../src/core/endpoints/body.ts";
 import { joinBytes } from "../../src/core/formats/bytes.ts";
 import { freshBoundary } from "../../src/core/formats/multipart/form-writer.ts";
 import { parseForm } from "../../src/core/formats/multipart.ts";
+import { atOnce, toEnd } from "../../src/core/steps.ts";
 
 export const B = "----WebKitFormBoundary7MA4YWxkTrZu0gW";
 
@@ -60,7 +61,8 @@ export function rewritten(text: string, boundary = B): Rewritten | undefined {
   const read = parseForm(bytesOf(text), boundary);
   if (!read.ok) return undefined;
   const raw = { kind: "form", boundary: freshBoundary(random()), parts: read.parts } as const;
-  const parsed = ANY_FORM.parse(raw, { taken: ["model"], forced: () => ({}), dataUrlBytes: () => 0 });
+  const rules = { taken: ["model"], forced: () => ({}), dataUrlBytes: () => atOnce(0) };
+  const parsed = toEnd(ANY_FORM.parse(raw, rules));
   if (!parsed.ok) return undefined;
   const kept = read.parts.filter(({ name }) => name !== "model");
   const expected = kept.map(({ name, fileName, content }): Found => [name, fileName ?? null, textOf(content)]);

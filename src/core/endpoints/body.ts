@@ -2,7 +2,7 @@
  * The kinds of request bodies: how each is checked, and what of it goes upstream.
  */
 import type * as z from "zod";
-import { encodeJson } from "../formats/encode-json.ts";
+import { encodeInSteps } from "../formats/encode-json.ts";
 import {
   type FormBoundary,
   isPlainName,
@@ -13,6 +13,7 @@ import {
 import { type FormPart, textOf } from "../formats/multipart.ts";
 import { bracketed, formOf, validate } from "../issue-words.ts";
 import { type Outcome, type Refused, refused } from "../outcome.ts";
+import { atOnce, STEP_WORK, type Steps, WORK_PER_NAME } from "../steps.ts";
 import { OTHER_DATA } from "./inspection/callers-data.ts";
 import { type FieldRules, Inspector } from "./inspection/inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
@@ -32,10 +33,10 @@ const encoder = new TextEncoder();
  * The bytes that identify a body, in pieces. A form's boundary is left out, because it differs each time the same form
  * is sent.
  */
-export function identityOf(raw: RawBody): readonly Uint8Array<ArrayBuffer>[] {
+export function* identityOf(raw: RawBody): Steps<readonly Uint8Array<ArrayBuffer>[]> {
   switch (raw.kind) {
     case "json":
-      return encodeJson(raw.value);
+      return yield* encodeInSteps(raw.value);
     case "form":
       return raw.parts.flatMap((part) => [identityOfHead(part), part.content as Uint8Array<ArrayBuffer>]);
     case "any":
@@ -59,13 +60,13 @@ export interface BodyRule<Body> {
   /** For the OpenAPI document; null if any bytes are accepted. */
   readonly schema: z.ZodType | null;
   /** `taken`: fields that are set for each try; `forced`: fields that override the caller's. */
-  parse(raw: RawBody, rules: BodyRules<Body>): ParsedBody<Body>;
+  parse(raw: RawBody, rules: BodyRules<Body>): Steps<ParsedBody<Body>>;
 }
 interface BodyRules<Body> {
   readonly taken: readonly string[];
   readonly forced: (body: Body) => Record<string, unknown>;
   /** UTF-8 bytes of data URLs, which are charged per part and not as text. */
-  readonly dataUrlBytes: (body: Body) => number;
+  readonly dataUrlBytes: (body: Body) => Steps<number>;
 }
 
 /** OpenAI's way to write errors. */
@@ -95,12 +96,12 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
     kind: "json",
     maxBytes: MAX_JSON_BYTES,
     schema,
-    parse(raw, { taken, forced, dataUrlBytes }) {
+    *parse(raw, { taken, forced, dataUrlBytes }) {
       const value = raw.kind === "json" ? raw.value : undefined;
       if (typeof value !== "object" || value === null || Array.isArray(value)) {
         return refuse(`The request body must be a JSON object; it was ${formOf(value)}.`, null);
       }
-      const fault = inspectorOf(taken).faultOf(value);
+      const fault = yield* inspectorOf(taken).faultOf(value);
       if (fault) return refuse(fault.message, fault.path);
       const checked = validate(schema, value, SPELLING);
       if (!checked.ok) return refuse(checked.complaint.message, checked.complaint.param);
@@ -109,7 +110,9 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
       for (const field of taken) delete rest[field];
       for (const [field, neutral] of Object.entries(fields.neutral ?? {}))
         if (rest[field] === neutral) delete rest[field];
-      return { ok: true, body: checked.data, payload: jsonPayload(rest, set, dataUrlBytes(checked.data)) };
+      yield STEP_WORK;
+      const payload = yield* jsonPayload(rest, set, yield* dataUrlBytes(checked.data));
+      return { ok: true, body: checked.data, payload };
     },
   };
 }
@@ -133,7 +136,7 @@ export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldR
     kind: "form",
     maxBytes: MAX_FORM_BYTES,
     schema,
-    parse(raw, { taken }) {
+    *parse(raw, { taken }) {
       if (raw.kind !== "form") return refuse("The request body must be multipart/form-data.", null);
       const fields: Record<string, string | FormFile> = {};
       const kept: PlainPart[] = [];
@@ -145,6 +148,7 @@ export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldR
         } else if (part.fileName !== undefined) {
           return refuse(`The field \`${part.name}\` is text; send it without a file name.`, part.name);
         }
+        yield WORK_PER_NAME;
       }
       const checked = validate(schema, fields, SPELLING);
       if (!checked.ok) return refuse(checked.complaint.message, checked.complaint.param);
@@ -188,8 +192,8 @@ export const anything: BodyRule<Uint8Array> = {
   maxBytes: MAX_FORM_BYTES,
   schema: null,
   parse(raw) {
-    if (raw.kind !== "any") return refuse("The request body could not be read.", null);
-    return { ok: true, body: raw.bytes, payload: verbatimPayload(raw.contentType, raw.bytes) };
+    if (raw.kind !== "any") return atOnce(refuse("The request body could not be read.", null));
+    return atOnce({ ok: true, body: raw.bytes, payload: verbatimPayload(raw.contentType, raw.bytes) });
   },
 };
 
@@ -198,7 +202,7 @@ export const nothing: BodyRule<null> = {
   kind: "none",
   maxBytes: 0,
   schema: null,
-  parse: () => ({ ok: true, body: null, payload: NO_PAYLOAD }),
+  parse: () => atOnce({ ok: true, body: null, payload: NO_PAYLOAD }),
 };
 
 function refuse(message: string, param: string | null): Refused {

@@ -8,6 +8,7 @@ import type { Outcome } from "../outcome.ts";
 import type { OwnedRef } from "../owned.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
+import type { Steps } from "../steps.ts";
 import type { VideoUnit } from "../video/rates.ts";
 import type { RawBody } from "./body.ts";
 import type { Payload } from "./payload.ts";
@@ -51,7 +52,7 @@ export interface Call {
   /** A recording whose length the bound needs. The pipeline measures it. */
   readonly recording: Recording | null;
   /** What identifies this call's body, if the call creates something; empty otherwise. */
-  identity(): readonly Uint8Array<ArrayBuffer>[];
+  identity(): Steps<readonly Uint8Array<ArrayBuffer>[]>;
   /** The refusal if the model's row gives no bound for this call; null if it does. */
   boundless(row: ModelRow): Refusal | null;
   /** The most that the call can use. */

@@ -18,6 +18,7 @@ import type { Owned, OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../pricing/prices.ts";
 import type { NamedLimit } from "../refusal.ts";
 import type { ReadCode, RetryClass } from "../routing/failure.ts";
+import { atOnce, type Steps, toEnd } from "../steps.ts";
 import type { VideoUnit } from "../video/rates.ts";
 import { answerRules } from "./answer-names.ts";
 import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
@@ -97,6 +98,8 @@ export interface Endpoint {
   /** Schema of an answer that the gateway makes itself, for the OpenAPI document; null if the service answers. */
   readonly answerSchema: z.ZodType | null;
   parse(raw: RawCall): ParseResult;
+  /** The same in steps: a body may be long. */
+  parseInSteps(raw: RawCall): Steps<ParseResult>;
 }
 
 /** An entry as written in the table. Defaults are given in parentheses. */
@@ -138,7 +141,7 @@ export interface EndpointEntry<Body> {
   /** Fields that override the caller's, e.g. to request usage figures. */
   readonly forced?: (body: Body) => Record<string, unknown>;
   /** Counts the parts other than text (none). */
-  readonly parts?: (body: Body) => Parts;
+  readonly parts?: (body: Body) => Steps<Parts>;
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
@@ -188,24 +191,25 @@ export function endpoint<Body>(entry: EndpointEntry<Body>): Endpoint {
     deletes: entry.deletes ?? false,
     answerRules: answerRules(entry.answer ?? null),
     answerSchema: entry.answerSchema ?? null,
-    parse: (raw) => parseCall(entry, raw),
+    parse: (raw) => toEnd(parseCall(entry, raw)),
+    parseInSteps: (raw) => parseCall(entry, raw),
   };
 }
 
 const NO_FIELDS: ReadonlyMap<string, RefusedField> = new Map();
 
-function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult {
+function* parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): Steps<ParseResult> {
   const query = checkQuery(raw.askedPath, entry.refusedQuery ?? NO_FIELDS);
   if (!query.ok) return query;
   const passed = passedQuery(raw.askedPath, entry.passedQuery);
   if (!passed.ok) return passed;
   const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
   let parts = NO_PARTS;
-  const parsed = entry.body.parse(raw.body, {
+  const parsed = yield* entry.body.parse(raw.body, {
     taken: [...(entry.model ? [entry.model] : []), ...capFields, ...PSEUDONYMOUS],
     forced: entry.forced ?? (() => ({})),
-    dataUrlBytes: (body) => {
-      parts = entry.parts?.(body) ?? NO_PARTS;
+    *dataUrlBytes(body) {
+      if (entry.parts) parts = yield* entry.parts(body);
       return parts.dataUrlBytes;
     },
   });
@@ -237,7 +241,7 @@ function parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): ParseResult 
 }
 
 /** A call that creates nothing needs no identity, so its raw body need not be kept. */
-const noIdentity = () => [];
+const noIdentity = () => atOnce([]);
 const identifying = (body: RawBody) => () => identityOf(body);
 
 /** The reader of a free call: accepts any JSON object without an error. */

@@ -4,7 +4,7 @@
  * encoded again for each target.
  */
 
-import { encodeJson } from "../formats/encode-json.ts";
+import { encodeInSteps } from "../formats/encode-json.ts";
 import {
   type FormBoundary,
   formType,
@@ -13,6 +13,7 @@ import {
   type PlainPart,
   writeForm,
 } from "../formats/multipart/form-writer.ts";
+import type { Steps } from "../steps.ts";
 
 /** Fields set for a try. They occur nowhere else in the body. */
 export type SetFields = Readonly<Record<string, string | number>>;
@@ -38,12 +39,12 @@ export const NO_PAYLOAD: Payload = { contentType: null, countedBytes: 0, ownByte
  * `rest`: the body without the fields set for each try. `set`: the fields of it that the gateway added. `skippedBytes`:
  * UTF-8 bytes of its data URLs, charged per part.
  */
-export function jsonPayload(
+export function* jsonPayload(
   rest: Record<string, unknown>,
   set: Record<string, unknown>,
   skippedBytes: number,
-): Payload {
-  const pieces = encodeJson(rest);
+): Steps<Payload> {
+  const pieces = yield* encodeInSteps(rest);
   const [first = new Uint8Array(), ...others] = pieces;
   const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
   // A comma joins `set` to the rest; the braces are counted once.

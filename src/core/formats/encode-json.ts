@@ -4,6 +4,8 @@
  *
  * Parts are short, so that each is freed by a minor collection; longer strings would stay until the next full one.
  */
+import { type Steps, WORK_PER_NAME, Work } from "../steps.ts";
+
 const encoder = new TextEncoder();
 
 /** Approximate number of characters per part. */
@@ -14,13 +16,13 @@ const PIECE_BYTES = 256 * 1024;
  * The bytes of `JSON.stringify(value)`, in order. `value` comes from `JSON.parse`, or is an object that may have
  * undefined fields.
  */
-export function encodeJson(
+export function* encodeInSteps(
   value: unknown,
   partCharacters = PART_CHARACTERS,
   pieceBytes = PIECE_BYTES,
-): Uint8Array<ArrayBuffer>[] {
+): Steps<Uint8Array<ArrayBuffer>[]> {
   const writer = new Writer(partCharacters, pieceBytes);
-  writer.write(value);
+  yield* writer.write(value);
   return writer.end();
 }
 
@@ -32,6 +34,7 @@ class Writer {
   #filled = 0;
   #text: string[] = [];
   #characters = 0;
+  readonly #work = new Work();
 
   constructor(most: number, pieceBytes: number) {
     this.#most = most;
@@ -46,28 +49,29 @@ class Writer {
     return this.#pieces;
   }
 
-  write(value: unknown): void {
-    if (typeof value === "string" && value.length > this.#most) this.#writeText(value);
+  *write(value: unknown): Steps<void> {
+    if (typeof value === "string" && value.length > this.#most) yield* this.#writeText(value);
     else if (typeof value !== "object" || value === null) this.#put(JSON.stringify(value));
     else if (sizeOf(value, this.#most + 1) <= this.#most) this.#put(JSON.stringify(value));
-    else if (Array.isArray(value)) this.#writeList(value);
-    else this.#writeObject(value as Record<string, unknown>);
+    else if (Array.isArray(value)) yield* this.#writeList(value);
+    else yield* this.#writeObject(value as Record<string, unknown>);
   }
 
-  #writeText(text: string): void {
+  *#writeText(text: string): Steps<void> {
     this.#put('"');
     for (let at = 0; at < text.length; ) {
       let end = Math.min(text.length, at + this.#most);
       // Do not split a surrogate pair: each half alone would be written as an escape.
       if (isHighSurrogate(text.charCodeAt(end - 1)) && isLowSurrogate(text.charCodeAt(end))) end++;
       this.#put(JSON.stringify(text.slice(at, end)).slice(1, -1));
+      yield end - at;
       at = end;
     }
     this.#put('"');
   }
 
   /** Small items are written together. */
-  #writeList(items: readonly unknown[]): void {
+  *#writeList(items: readonly unknown[]): Steps<void> {
     this.#put("[");
     for (let at = 0; at < items.length; ) {
       if (at > 0) this.#put(",");
@@ -77,20 +81,25 @@ class Writer {
         room -= sizeOf(items[end], room);
         if (room > 0 || end === at) end++;
       }
-      if (end === at + 1) this.write(items[at]);
+      if (end === at + 1) yield* this.write(items[at]);
       else this.#put(JSON.stringify(items.slice(at, end)).slice(1, -1));
+      yield this.#most;
       at = end;
     }
     this.#put("]");
   }
 
-  #writeObject(fields: Record<string, unknown>): void {
+  *#writeObject(fields: Record<string, unknown>): Steps<void> {
     let before = "{";
-    for (const [name, value] of Object.entries(fields)) {
+    for (const name of Object.keys(fields)) {
+      const value = fields[name];
       if (value === undefined) continue;
       this.#put(`${before}${JSON.stringify(name)}:`);
-      this.write(value);
       before = ",";
+      // Most fields are short.
+      if (typeof value === "string" && value.length <= this.#most) this.#put(JSON.stringify(value));
+      else yield* this.write(value);
+      if (this.#work.add(WORK_PER_NAME)) yield this.#work.take();
     }
     this.#put(before === "{" ? "{}" : "}");
   }

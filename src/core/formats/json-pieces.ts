@@ -7,6 +7,7 @@
  * in brackets of its own and puts the values together. The grammar stays the parser's: what lies between the pieces is
  * given to it as well.
  */
+import { type Steps, WORK_PER_NAME } from "../steps.ts";
 import { readLongString, type Span } from "./long-strings.ts";
 
 /** When something becomes a piece of its own. */
@@ -155,17 +156,15 @@ export class Pieces {
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-/** What a value costs beside its bytes. */
-export const WORK_PER_VALUE = 64;
 
 /** The document's value. Throws a `SyntaxError` where it is no JSON, and a `TypeError` where it is no UTF-8. */
-export function* build(bytes: Uint8Array, pieces: readonly Piece[]): Generator<number, unknown> {
+export function* build(bytes: Uint8Array, pieces: readonly Piece[]): Steps<unknown> {
   const [value, ...others] = yield* buildList(bytes, pieces);
   if (others.length > 0) throw new SyntaxError("more than one document");
   return value;
 }
 
-function* buildList(bytes: Uint8Array, pieces: readonly Piece[]): Generator<number, unknown[]> {
+function* buildList(bytes: Uint8Array, pieces: readonly Piece[]): Steps<unknown[]> {
   const items: unknown[] = [];
   for (const piece of pieces) {
     if (piece.kind === "batch") {
@@ -181,7 +180,7 @@ function* buildList(bytes: Uint8Array, pieces: readonly Piece[]): Generator<numb
   return items;
 }
 
-function* buildObject(bytes: Uint8Array, pieces: readonly Piece[]): Generator<number, Record<string, unknown>> {
+function* buildObject(bytes: Uint8Array, pieces: readonly Piece[]): Steps<Record<string, unknown>> {
   const fields: Record<string, unknown> = {};
   for (const piece of pieces) {
     const isBatch = piece.kind === "batch";
@@ -198,7 +197,7 @@ function* buildObject(bytes: Uint8Array, pieces: readonly Piece[]): Generator<nu
   return fields;
 }
 
-function* buildLarge(bytes: Uint8Array, value: Span | Container): Generator<number, unknown> {
+function* buildLarge(bytes: Uint8Array, value: Span | Container): Steps<unknown> {
   if (!("pieces" in value)) return yield* readLongString(bytes, value);
   return yield* value.isList ? buildList(bytes, value.pieces) : buildObject(bytes, value.pieces);
 }
@@ -215,4 +214,4 @@ const textOf = (bytes: Uint8Array, { start, end }: Span): string => utf8.decode(
 const around = (bytes: Uint8Array, { before, behind }: Piece & { kind: "large" }): string =>
   `${textOf(bytes, before)} 0 ${textOf(bytes, behind)}`;
 
-const workOf = ({ text, values }: Piece & { kind: "batch" }): number => text.end - text.start + values * WORK_PER_VALUE;
+const workOf = ({ text, values }: Piece & { kind: "batch" }): number => text.end - text.start + values * WORK_PER_NAME;

@@ -3,15 +3,17 @@
  * Bytes above ASCII occur only in strings, so the encoding does not matter here. It uses local indexes and plain
  * comparisons because it runs for every byte that a client sends.
  */
-import { PIECE_SIZES, type PieceSizes, Pieces, WORK_PER_VALUE } from "./json-pieces.ts";
+import type { Steps } from "../steps.ts";
+import { PIECE_SIZES, type PieceSizes, Pieces } from "./json-pieces.ts";
 
 export const MAX_DEPTH = 64;
 /** The most top-level fields: an object with a hundred thousand names is slow to build and copy. */
 export const MAX_FIELDS = 1_000;
 export const NOT_JSON = "The request body is not valid JSON.";
 
-/** So many bytes, or values with their weight in bytes, are scanned in one step. */
+/** So many bytes are scanned in one step; a value counts as some more. */
 const STEP_BYTES = 256 * 1024;
+const BYTES_PER_VALUE = 16;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
@@ -43,7 +45,7 @@ export class Scanner {
   }
 
   /** Yields the work of each step; returns the refusal's message, or undefined. */
-  *run(): Generator<number, string | undefined> {
+  *run(): Steps<string | undefined> {
     const bytes = this.#bytes;
     const length = bytes.length;
     const cuts = this.#cuts;
@@ -78,7 +80,7 @@ export class Scanner {
         continue;
       }
       if (++this.values > this.#maxValues) return this.#tooMany();
-      stepEnd -= WORK_PER_VALUE;
+      stepEnd -= BYTES_PER_VALUE;
       if (code === QUOTE) {
         string = at;
         at = this.#endOfString(at);

@@ -10,6 +10,8 @@
  * value is built: a body of millions of values costs no more than its first 250,000. Then `JSON.parse` reads the document
  * in pieces (`json-pieces.ts`), so that neither its time nor its memory grows with the whole of it.
  */
+
+import { type Steps, toEnd } from "../steps.ts";
 import { build, type PieceSizes } from "./json-pieces.ts";
 import { NOT_JSON, Scanner } from "./json-scanner.ts";
 
@@ -23,21 +25,10 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Parses a document. Never throws. If a key is repeated, its last value wins. */
 export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES, sizes?: PieceSizes): ParsedJson {
-  const parsing = parseInTurns(bytes, maxValues, sizes);
-  for (;;) {
-    const turn = parsing.next();
-    if (turn.done) return turn.value;
-  }
+  return toEnd(parseInSteps(bytes, maxValues, sizes));
 }
 
-/**
- * The same in steps, each a few milliseconds at most. It yields the work of a step: bytes, with some more for each value.
- */
-export function* parseInTurns(
-  bytes: Uint8Array,
-  maxValues = MAX_VALUES,
-  sizes?: PieceSizes,
-): Generator<number, ParsedJson> {
+export function* parseInSteps(bytes: Uint8Array, maxValues = MAX_VALUES, sizes?: PieceSizes): Steps<ParsedJson> {
   const scanner = new Scanner(bytes, maxValues, sizes);
   const message = yield* scanner.run();
   const { values } = scanner;

@@ -1,5 +1,7 @@
 /** Long strings of a JSON document are read in short parts: one wide character makes only its own part twice as wide. */
 
+import type { Steps } from "../steps.ts";
+
 /** Where something stands in the bytes; a string without its quotes. */
 export interface Span {
   readonly start: number;
@@ -15,11 +17,7 @@ const CONTROL = /[\u0000-\u001f]/;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The text of a string. Throws where it is no JSON string, or no UTF-8. Yields the bytes of each part. */
-export function* readLongString(
-  bytes: Uint8Array,
-  { start, end }: Span,
-  partBytes = PART_BYTES,
-): Generator<number, string> {
+export function* readLongString(bytes: Uint8Array, { start, end }: Span, partBytes = PART_BYTES): Steps<string> {
   let text = "";
   for (let at = start; at < end; ) {
     const goal = Math.min(at + partBytes, end);

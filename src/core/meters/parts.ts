@@ -8,6 +8,7 @@
  * unknown type; it also counts if it looks like a URL that an engine would fetch and its field is not known to hold
  * text. An item of unknown type counts once even without such a string. When in doubt, it counts.
  */
+import { type Steps, WORK_PER_ITEM, WORK_PER_NAME, Work } from "../steps.ts";
 
 export interface Parts {
   /** Each uses at most the row's `max_part_tokens`. */
@@ -88,12 +89,12 @@ function kindOf(name: string): Kind | "data" | null {
 const describes = (name: string): boolean => DESCRIPTIVE.has(wordsOf(name).at(-1) ?? "");
 
 /** `texts`: top-level fields that contain only text. */
-export function countParts(body: object, texts: readonly string[] = []): Parts {
+export function* countParts(body: object, texts: readonly string[] = []): Steps<Parts> {
   const walk = new Walk();
   for (const [name, value] of Object.entries(body)) {
     if (OWN_DATA_AT_TOP.has(name) || texts.includes(name)) continue;
     // A top-level string is a setting or a prompt, so a URL in it is not a part, unless the field is named like media.
-    if (typeof value !== "string" || kindOf(name) !== null) walk.field(name, value, null);
+    if (typeof value !== "string" || kindOf(name) !== null) yield* walk.field(name, value, null);
   }
   return walk.found;
 }
@@ -102,31 +103,37 @@ class Walk {
   #images = 0;
   #unbounded = 0;
   #dataUrlBytes = 0;
+  readonly #work = new Work();
 
   get found(): Parts {
     return { images: this.#images, unbounded: this.#unbounded, dataUrlBytes: this.#dataUrlBytes };
   }
 
   /** `around`: the kind that the surrounding fields suggest. */
-  field(name: string, value: unknown, around: Kind | null): void {
+  *field(name: string, value: unknown, around: Kind | null): Steps<void> {
     if (OWN_DATA.has(name)) return;
+    if (this.#work.add(WORK_PER_NAME)) yield this.#work.take();
     const named = kindOf(name);
     const kind = named === "data" ? (around ?? "unbounded") : either(around, named);
-    if (typeof value !== "string") this.#value(value, kind, ITEM_FIELDS.has(name));
+    if (typeof value === "object" && value !== null) yield* this.#inside(value, kind, ITEM_FIELDS.has(name));
+    else if (typeof value !== "string") return;
     else if (!describes(name) && !TEXT_FIELDS.has(name)) this.#string(value, kind);
   }
 
-  #value(value: unknown, kind: Kind | null, isItem: boolean): void {
-    if (typeof value === "string") this.#string(value, kind);
-    else if (Array.isArray(value)) for (const entry of value) this.#value(entry, kind, true);
-    else if (typeof value === "object" && value !== null) this.#object(value as Record<string, unknown>, kind, isItem);
+  *#inside(value: object, kind: Kind | null, isItem: boolean): Steps<void> {
+    if (!Array.isArray(value)) return yield* this.#object(value as Record<string, unknown>, kind, isItem);
+    for (const entry of value) {
+      if (this.#work.add(WORK_PER_ITEM)) yield this.#work.take();
+      if (typeof entry === "string") this.#string(entry, kind);
+      else if (typeof entry === "object" && entry !== null) yield* this.#inside(entry, kind, true);
+    }
   }
 
   /** A message, an item, a part, or an object inside one. */
-  #object(fields: Record<string, unknown>, around: Kind | null, isItem: boolean): void {
+  *#object(fields: Record<string, unknown>, around: Kind | null, isItem: boolean): Steps<void> {
     const within = isItem ? either(around, kindOfType(fields.type, around)) : around;
     const before = this.#images + this.#unbounded;
-    for (const [name, value] of Object.entries(fields)) this.field(name, value, within);
+    for (const name of Object.keys(fields)) yield* this.field(name, fields[name], within);
     // A part that refers to its content in another way, e.g. by an id.
     if (isItem && within && this.#images + this.#unbounded === before) this.#add(within);
   }

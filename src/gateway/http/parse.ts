@@ -3,7 +3,7 @@
  */
 import type { RawBody } from "../../core/endpoints/body.ts";
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
-import { parseInTurns } from "../../core/formats/json.ts";
+import { parseInSteps } from "../../core/formats/json.ts";
 import { freshBoundary } from "../../core/formats/multipart/form-writer.ts";
 import { boundaryOf, parseForm } from "../../core/formats/multipart.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
@@ -22,7 +22,7 @@ export async function parse(identified: IdentifiedCall, ports: Pick<Ports, "now"
   const read = await readRaw(request, endpoint.body, place.of(caller), () => ports.now());
   if (!read.ok) return read;
   const { pathname, search } = new URL(request.url);
-  const parsed = endpoint.parse({ askedPath: pathname + search, params, body: read.body });
+  const parsed = await inTurns(endpoint.parseInSteps({ askedPath: pathname + search, params, body: read.body }));
   return parsed.ok ? { ok: true, call: { ...identified, call: parsed.call } } : parsed;
 }
 
@@ -65,7 +65,7 @@ const MARK = [0xef, 0xbb, 0xbf];
 
 /** The bytes are given back once the value is made. */
 async function takeJson(bytes: Uint8Array, holder: BodyKeeper): Promise<ReadBody> {
-  const read = await inTurns(parseInTurns(bytes));
+  const read = await inTurns(parseInSteps(bytes));
   free(bytes);
   holder.counted(read.values);
   return read.ok ? { ok: true, body: { kind: "json", value: read.value } } : malformed(read.message);

@@ -1,10 +1,12 @@
 /** Long work in turns, so that other requests get theirs in between. */
 
+import type { Steps } from "../../core/steps.ts";
+
 /** About so many bytes are worked at in one turn: a few milliseconds. */
 const TURN_WORK = 256 * 1024;
 
-/** Runs to the end. `steps` yields the work of each step; small work is done at once. */
-export async function inTurns<Result>(steps: Iterator<number, Result>): Promise<Result> {
+/** Runs all steps. Small work is done at once. */
+export async function inTurns<Result>(steps: Steps<Result>): Promise<Result> {
   let work = 0;
   for (;;) {
     const step = steps.next();

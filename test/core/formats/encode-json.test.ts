@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { encodeJson } from "../../../src/core/formats/encode-json.ts";
+import { encodeInSteps } from "../../../src/core/formats/encode-json.ts";
+import { toEnd } from "../../../src/core/steps.ts";
+
+const encodeJson = (...asked: Parameters<typeof encodeInSteps>) => toEnd(encodeInSteps(...asked));
 
 const joined = (pieces: readonly Uint8Array[]) => Buffer.concat(pieces).toString("utf8");
 

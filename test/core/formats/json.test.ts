@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_VALUES, parseInTurns, parseJson } from "../../../src/core/formats/json.ts";
+import { MAX_VALUES, parseInSteps, parseJson } from "../../../src/core/formats/json.ts";
 import { MAX_DEPTH, MAX_FIELDS } from "../../../src/core/formats/json-scanner.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -273,7 +273,7 @@ describe("a document that is read in pieces", () => {
       `{"a":{"b":[${"[".repeat(40)}${"1,".repeat(100_000)}1${"]".repeat(40)}]}}`,
     ];
     for (const text of texts) {
-      const steps = parseInTurns(bytes(text));
+      const steps = parseInSteps(bytes(text));
       const work: number[] = [];
       let step = steps.next();
       for (; !step.done; step = steps.next()) work.push(step.value);

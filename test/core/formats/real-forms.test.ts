@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { identityOf } from "../../../src/core/endpoints/body.ts";
 import { freshBoundary } from "../../../src/core/formats/multipart/form-writer.ts";
 import { boundaryOf, parseForm } from "../../../src/core/formats/multipart.ts";
+import { toEnd } from "../../../src/core/steps.ts";
 import { B, bytesOf, comparable, part, rawPart, readAsFormData, rewritten, textOf, wire } from "../../support/forms.ts";
 
 const AUDIO = "RIFF\0\r\n--\xff";
@@ -120,7 +121,7 @@ describe("the identity of a form", () => {
     const read = parseForm(bytesOf(text.replaceAll(B, boundary)), boundary);
     if (!read.ok) throw new Error(read.message);
     const raw = { kind: "form", boundary: freshBoundary(new Uint8Array(16).fill(seed)), parts: read.parts } as const;
-    return identityOf(raw).map(textOf);
+    return toEnd(identityOf(raw)).map(textOf);
   };
   const file = (parameters: string, type = "audio/wav") =>
     rawPart(`Content-Disposition: form-data; ${parameters}\r\nContent-Type: ${type}`, "x");

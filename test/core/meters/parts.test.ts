@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countParts } from "../../../src/core/meters/parts.ts";
+import { countParts as countInSteps } from "../../../src/core/meters/parts.ts";
+import { toEnd } from "../../../src/core/steps.ts";
+
+const countParts = (body: object) => toEnd(countInSteps(body));
 
 const URL = "https://x.test/a";
 const PIXEL = "data:image/png;base64,AAAA";

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { imagesMade } from "../../meters/flat.ts";
 import { refused } from "../../outcome.ts";
+import { atOnce } from "../../steps.ts";
 import { IMAGE_ANSWER } from "../answer-names.ts";
 import { form, isFormFile, json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -44,7 +45,7 @@ const editBody: typeof oneImage = {
     const sent = raw.parts.filter(({ name }) => name === "image" || name === LISTED);
     if (sent.length > 1 && sent.some(({ name }) => name === LISTED)) {
       const message = `\`image\` must be one file: ${sent.length} were sent, and one image is edited per call.`;
-      return refused({ kind: "invalid_request", message, param: "image" });
+      return atOnce(refused({ kind: "invalid_request", message, param: "image" }));
     }
     const parts = raw.parts.map((part) => (part.name === LISTED ? { ...part, name: "image" } : part));
     return oneImage.parse({ ...raw, parts }, rules);

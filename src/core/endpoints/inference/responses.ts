@@ -32,10 +32,16 @@ const Item = z
     "names a stored item; send the content itself (AI SDKs do with `store: false`)",
   );
 
+const isPlainItem = (value: unknown): boolean => {
+  const item = asObject(value);
+  if (!item || namesStoredItem(item)) return false;
+  return typeof item.type === "string" || item.type === undefined || item.type === null;
+};
+
 const ResponsesRequest = z.looseObject({
   model: z.string().min(1).max(256),
   input: z.union(
-    [z.string(), list(Item, { least: 1, what: "content items" })],
+    [z.string(), list(Item, { least: 1, plain: isPlainItem, what: "content items" })],
     "must be a text or an array of content items",
   ),
   instructions: z.string().nullish(),

@@ -31,8 +31,8 @@ const anyForm = form(TranscriptionRequest, {
 });
 const body: BodyRule<Transcription> = {
   ...anyForm,
-  parse(raw, rules) {
-    const parsed = anyForm.parse(raw, rules);
+  *parse(raw, rules) {
+    const parsed = yield* anyForm.parse(raw, rules);
     if (!parsed.ok || parsed.body.file.bytes.length <= MAX_FILE_BYTES) return parsed;
     return refused({ kind: "too_large", limitBytes: MAX_FILE_BYTES });
   },

@@ -7,7 +7,9 @@
  * Linear in the body's size, whatever its names are: a path is built only for a field that is refused.
  */
 import type * as z from "zod";
+import { MAX_FIELDS } from "../../formats/json-scanner.ts";
 import { clipped } from "../../issue-words.ts";
+import { type Steps, WORK_PER_ITEM, WORK_PER_NAME, Work } from "../../steps.ts";
 import { FETCHED_NAMES, type Fetched, fetchedBy, fetchFault, isAddress, isMediaType } from "./engine-url.ts";
 import { type FieldFault, type Found, faultAt, here, invalid, outwards, refusing, renaming } from "./field-fault.ts";
 import { FoldFilter, fold } from "./fold.ts";
@@ -86,8 +88,8 @@ export class Inspector {
   }
 
   /** The first fault in a parsed JSON object; undefined if there is none. */
-  faultOf(body: object): FieldFault | undefined {
-    return faultAt(this.#object(body as Fields, this.#root, new Map()));
+  *faultOf(body: object): Steps<FieldFault | undefined> {
+    return faultAt(yield* this.#object(body as Fields, this.#root, new Walk()));
   }
 
   /**
@@ -131,41 +133,54 @@ export class Inspector {
     return documented && fetched === "address" ? "text" : fetched;
   }
 
-  #value(value: unknown, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
-    if (typeof value !== "object" || value === null) return undefined;
-    if (!Array.isArray(value)) return this.#object(value as Fields, place, verdicts);
+  *#value(value: object, place: Place | undefined, walk: Walk): Steps<Found | undefined> {
+    if (!Array.isArray(value)) return yield* this.#object(value as Fields, place, walk);
     for (let index = 0; index < value.length; index++) {
-      const found = this.#value(value[index], place?.items, verdicts);
+      if (walk.work.add(WORK_PER_ITEM)) yield walk.work.take();
+      const item: unknown = value[index];
+      const found = isObject(item) ? yield* this.#value(item, place?.items, walk) : undefined;
       if (found) return outwards(found, index);
     }
     return undefined;
   }
 
-  #object(fields: Fields, place: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
-    if (place?.data) return findProto(fields);
+  *#object(fields: Fields, place: Place | undefined, walk: Walk): Steps<Found | undefined> {
+    if (place?.data) return yield* findProto(fields, walk.work);
     const ofMedia = typeof fields.type === "string" && isMediaType(fold(fields.type));
-    for (const name of Object.keys(fields)) {
-      const value = fields[name];
+    const names = Object.keys(fields);
+    if (place && names.length > MAX_FIELDS) return here(tooManyFields);
+    for (const name of names) {
+      if (walk.work.add(WORK_PER_NAME)) yield walk.work.take();
       const documented = place?.fields.get(name);
-      const found = this.#field(name, value, documented, ofMedia, verdicts) ?? this.#below(value, documented, verdicts);
+      const found = yield* this.#field(name, fields[name], documented, ofMedia, walk);
       if (found) return outwards(found, name);
     }
     return undefined;
   }
 
-  #below(value: unknown, documented: Place | undefined, verdicts: Map<string, Verdict>): Found | undefined {
-    return documented?.data ? findProto(value) : this.#value(value, documented, verdicts);
-  }
-
-  #field(
+  *#field(
     name: string,
     value: unknown,
     documented: Place | undefined,
     ofMedia: boolean,
-    verdicts: Map<string, Verdict>,
-  ): Found | undefined {
+    walk: Walk,
+  ): Steps<Found | undefined> {
     if (isProto(name)) return here(refusing(REFUSED.get(name)));
-    const { twinOf, refused, fetched, holdsIds } = this.#known(name, verdicts);
+    const verdict = this.#known(name, walk.verdicts);
+    const named = this.#name(name, value, documented, verdict);
+    if (named) return named;
+    if (documented?.data) return isObject(value) ? yield* findProto(value, walk.work) : undefined;
+    const meant = this.#fetchedOf(verdict.fetched, documented !== undefined);
+    const fetched = ofMedia && meant === "address" ? "media" : meant;
+    if (!isObject(value)) return badUrl(fetched, value);
+    const found = verdict.holdsIds ? yield* storedId(value, walk.work) : undefined;
+    if (found) return found;
+    const bad = Array.isArray(value) && fetched !== "text" ? yield* badUrls(fetched, value, walk.work) : undefined;
+    return bad ?? (yield* this.#value(value, documented, walk));
+  }
+
+  /** What is wrong with a field of this name, whatever is inside its value. */
+  #name(name: string, value: unknown, documented: Place | undefined, { twinOf, refused }: Verdict): Found | undefined {
     if (twinOf !== undefined) return here(this.#twin(twinOf));
     if (refused && !documented && !asksForNothing(refused, value)) return here(refusing(refused));
     if (documented?.data) return undefined;
@@ -174,10 +189,7 @@ export class Inspector {
       if (hosted) return { steps: hosted.toReversed(), say: refusing({ why: HOSTED_TOOL }) };
     }
     if (name === "type" && !documented && isItemReference(value)) return here(refusing({ why: NO_STORED }));
-    const found = holdsIds ? storedId(value) : undefined;
-    if (found) return found;
-    const meant = this.#fetchedOf(fetched, documented !== undefined);
-    return badUrl(ofMedia && meant === "address" ? "media" : meant, value);
+    return undefined;
   }
 
   #twin(listed: string): (path: string) => string {
@@ -209,18 +221,30 @@ export class Inspector {
   }
 }
 
+/** One walk through a body. */
+class Walk {
+  readonly verdicts = new Map<string, Verdict>();
+  readonly work = new Work();
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
 /** `__proto__` is refused in the caller's own data too: JavaScript readers would treat it as more than a name. */
-function findProto(value: unknown): Found | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+function* findProto(value: object, work: Work): Steps<Found | undefined> {
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
-      const found = findProto(value[index]);
+      if (work.add(WORK_PER_ITEM)) yield work.take();
+      const item: unknown = value[index];
+      const found = isObject(item) ? yield* findProto(item, work) : undefined;
       if (found) return outwards(found, index);
     }
     return undefined;
   }
   for (const name of Object.keys(value)) {
-    const found = isProto(name) ? here(refusing(REFUSED.get(name))) : findProto((value as Fields)[name]);
+    if (work.add(WORK_PER_NAME)) yield work.take();
+    if (isProto(name)) return outwards(here(refusing(REFUSED.get(name))), name);
+    const field = (value as Fields)[name];
+    const found = isObject(field) ? yield* findProto(field, work) : undefined;
     if (found) return outwards(found, name);
   }
   return undefined;
@@ -230,31 +254,38 @@ function findProto(value: unknown): Found | undefined {
  * Finds `audio: {id}` or `prompt: {id}`: a reference to an object stored in the operator's account, shared by all
  * tenants.
  */
-function storedId(value: unknown): Found | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
+function* storedId(value: object, work: Work): Steps<Found | undefined> {
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index++) {
-      const found = storedId(value[index]);
+      if (work.add(WORK_PER_ITEM)) yield work.take();
+      const item: unknown = value[index];
+      const found = isObject(item) ? yield* storedId(item, work) : undefined;
       if (found) return outwards(found, index);
     }
     return undefined;
   }
   for (const name of Object.keys(value)) {
+    if (work.add(WORK_PER_NAME)) yield work.take();
     if (fold(name) !== "id" || asksForNothing({ why: "" }, (value as Fields)[name])) continue;
     return outwards(here(refusing({ why: NO_STORED })), name);
   }
   return undefined;
 }
 
-function badUrl(fetched: Fetched, value: unknown): Found | undefined {
-  if (fetched === "text") return undefined;
-  if (Array.isArray(value)) {
-    for (let index = 0; index < value.length; index++) {
-      const found = badUrl(fetched, value[index]);
-      if (found) return outwards(found, index);
-    }
-    return undefined;
+function* badUrls(fetched: Fetched, values: readonly unknown[], work: Work): Steps<Found | undefined> {
+  for (let index = 0; index < values.length; index++) {
+    const item = values[index];
+    if (work.add(typeof item === "string" ? WORK_PER_NAME : WORK_PER_ITEM)) yield work.take();
+    const found = Array.isArray(item) ? yield* badUrls(fetched, item, work) : badUrl(fetched, item);
+    if (found) return outwards(found, index);
   }
-  const wrong = typeof value === "string" ? fetchFault(fetched, value) : undefined;
+  return undefined;
+}
+
+function badUrl(fetched: Fetched, value: unknown): Found | undefined {
+  if (fetched === "text" || typeof value !== "string") return undefined;
+  const wrong = fetchFault(fetched, value);
   return wrong === undefined ? undefined : here(invalid(wrong, value));
 }
+
+const tooManyFields = (path: string): string => `\`${path}\` has more than ${MAX_FIELDS} fields.`;

@@ -18,6 +18,8 @@ export const isItemReference = (type: unknown): boolean => typeof type === "stri
 export function namesStoredItem(item: Readonly<Record<string, unknown>>): boolean {
   if (isItemReference(item.type)) return true;
   const names = Object.keys(item);
+  // As most items are written.
+  if (names.some((name) => SAYS.has(name) && typeof item[name] === "string" && item[name] !== "")) return false;
   return (
     names.some((name) => item[name] !== null && fold(name) === "id") &&
     !names.some((name) => SAYS.has(fold(name)) && saysAnything(item[name]))
