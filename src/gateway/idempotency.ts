@@ -36,7 +36,7 @@ export async function idempotencyOf(parsed: ParsedCall, ports: Ports): Promise<F
   const key = headers.get(HEADER);
   if ((key === null && !endpoint.bodyIsKey) || endpoint.retry === "safe") return { ok: true, idempotency: undefined };
   if (unfit(key)) return refused(UNFIT);
-  const identity = await inTurns(call.identity());
+  const identity = await inTurns(call.identity(), ports);
   const pieces = await Promise.all(identity.map((piece) => crypto.subtle.digest("SHA-256", piece)));
   const body = pieces.map((digest) => toHex(new Uint8Array(digest))).join(" ");
   const hmac = async (text: string) => toHex(await ports.secrets.hmac(text));

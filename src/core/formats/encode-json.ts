@@ -90,6 +90,7 @@ class Writer {
   }
 
   *#writeObject(fields: Record<string, unknown>): Steps<void> {
+    yield this.#most;
     let before = "{";
     for (const name of Object.keys(fields)) {
       const value = fields[name];

@@ -17,6 +17,7 @@
  * A request that waits or is inside reports this regularly. One that was torn down stops reporting, and its place
  * becomes free by itself, so no place is ever lost.
  */
+import { LongWork } from "./long-work.ts";
 import { UnpaidWork } from "./unpaid-work.ts";
 
 export const LARGE_BYTES = 1024 * 1024;
@@ -55,6 +56,8 @@ export type Answer = "inside" | "wait" | "too_late";
 export class BodyRoom {
   /** What unpaid bodies cost this isolate. */
   readonly unpaid = new UnpaidWork();
+  /** Whose bodies are being worked at. */
+  readonly longWork = new LongWork();
   /** In order of arrival. */
   #places: Standing[] = [];
   readonly #roomBytes: number;

@@ -15,23 +15,26 @@ import type { BodyKeeper } from "./upload-slot.ts";
 
 type ReadBody = Outcome<{ body: RawBody }>;
 
+type TurnPorts = Pick<Ports, "bodies" | "now">;
+
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
-export async function parse(identified: IdentifiedCall, ports: Pick<Ports, "now">): Promise<Step<ParsedCall>> {
+export async function parse(identified: IdentifiedCall, ports: TurnPorts): Promise<Step<ParsedCall>> {
   const { request, endpoint, params, place, caller } = identified;
-  const read = await readRaw(request, endpoint.body, place.of(caller), () => ports.now());
+  const read = await readRaw(request, endpoint.body, place.of(caller), ports);
   if (!read.ok) return read;
   const { pathname, search } = new URL(request.url);
-  const parsed = await inTurns(endpoint.parseInSteps({ askedPath: pathname + search, params, body: read.body }));
+  const steps = endpoint.parseInSteps({ askedPath: pathname + search, params, body: read.body });
+  const parsed = await inTurns(steps, ports);
   return parsed.ok ? { ok: true, call: { ...identified, call: parsed.call } } : parsed;
 }
 
-/** `holder`: holds the body. `now`: for the pace at which it comes. */
+/** `holder`: holds the body. */
 export async function readRaw(
   request: Request,
   rule: Endpoint["body"],
   holder: BodyKeeper,
-  now: () => number,
+  ports: TurnPorts,
 ): Promise<ReadBody> {
   if (rule.kind === "none") return { ok: true, body: { kind: "none" } };
   const contentType = request.headers.get("content-type");
@@ -43,14 +46,14 @@ export async function readRaw(
   }
   const found = rule.kind === "form" ? boundaryOf(contentType ?? "") : undefined;
   if (found?.ok === false) return malformed(found.message);
-  const upload = await readBody(request, rule.maxBytes, holder, now);
+  const upload = await readBody(request, rule.maxBytes, holder, () => ports.now());
   if (!upload.ok) return upload;
   const unpaid = holder.parsing(upload.bytes.length);
   if (unpaid) return refused(unpaid);
   if (rule.kind === "json" && MARK.every((byte, at) => upload.bytes[at] === byte)) {
     return malformed("The request body begins with a byte order mark; send it without.");
   }
-  if (rule.kind === "json") return takeJson(upload.bytes, holder);
+  if (rule.kind === "json") return takeJson(upload.bytes, holder, ports);
   holder.keep(upload.bytes);
   if (rule.kind === "any") return { ok: true, body: { kind: "any", contentType, bytes: upload.bytes } };
   const form = parseForm(upload.bytes, found?.boundary ?? "");
@@ -64,8 +67,8 @@ export async function readRaw(
 const MARK = [0xef, 0xbb, 0xbf];
 
 /** The bytes are given back once the value is made. */
-async function takeJson(bytes: Uint8Array, holder: BodyKeeper): Promise<ReadBody> {
-  const read = await inTurns(parseInSteps(bytes));
+async function takeJson(bytes: Uint8Array, holder: BodyKeeper, ports: TurnPorts): Promise<ReadBody> {
+  const read = await inTurns(parseInSteps(bytes), ports);
   free(bytes);
   holder.counted(read.values);
   return read.ok ? { ok: true, body: { kind: "json", value: read.value } } : malformed(read.message);
