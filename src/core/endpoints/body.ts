@@ -13,7 +13,7 @@ import {
 import { type FormPart, textOf } from "../formats/multipart.ts";
 import { bracketed, formOf, validate } from "../issue-words.ts";
 import { type Outcome, type Refused, refused } from "../outcome.ts";
-import { atOnce, STEP_WORK, type Steps, WORK_PER_NAME } from "../steps.ts";
+import { atOnce, type Steps, WORK_PER_NAME } from "../steps.ts";
 import { OTHER_DATA } from "./inspection/callers-data.ts";
 import { type FieldRules, Inspector } from "./inspection/inspect.ts";
 import { formPayload, jsonPayload, NO_PAYLOAD, type Payload, verbatimPayload } from "./payload.ts";
@@ -110,7 +110,6 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
       for (const field of taken) delete rest[field];
       for (const [field, neutral] of Object.entries(fields.neutral ?? {}))
         if (rest[field] === neutral) delete rest[field];
-      yield STEP_WORK;
       const payload = yield* jsonPayload(rest, set, yield* dataUrlBytes(checked.data));
       return { ok: true, body: checked.data, payload };
     },

@@ -204,17 +204,15 @@ function* parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): Steps<Parse
   const passed = passedQuery(raw.askedPath, entry.passedQuery);
   if (!passed.ok) return passed;
   const capFields = entry.cap ? [entry.cap.field, ...entry.cap.replaces] : [];
-  let parts = NO_PARTS;
+  const counted = { parts: NO_PARTS };
   const parsed = yield* entry.body.parse(raw.body, {
     taken: [...(entry.model ? [entry.model] : []), ...capFields, ...PSEUDONYMOUS],
     forced: entry.forced ?? (() => ({})),
-    *dataUrlBytes(body) {
-      if (entry.parts) parts = yield* entry.parts(body);
-      return parts.dataUrlBytes;
-    },
+    dataUrlBytes: (body) => countInto(counted, entry, body),
   });
   if (!parsed.ok) return parsed;
   const { body, payload } = parsed;
+  const { parts } = counted;
   const fields = body as Record<string, unknown> | null;
   const owned = ownedRefs(entry, raw.params, fields);
   const found = (measured: Measured): MeasuredBody => ({ ...measured, parts, ownBytes: payload.ownBytes });
@@ -238,6 +236,15 @@ function* parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): Steps<Parse
         entry.meter && sent ? entry.meter.reader(body, { ...sent, measured: found(sent.measured) }) : freeReader(entry),
     },
   };
+}
+
+function* countInto<Body>(
+  counted: { parts: Parts },
+  { parts }: Pick<EndpointEntry<Body>, "parts">,
+  body: Body,
+): Steps<number> {
+  if (parts) counted.parts = yield* parts(body);
+  return counted.parts.dataUrlBytes;
 }
 
 /** A call that creates nothing needs no identity, so its raw body need not be kept. */

@@ -12,13 +12,20 @@ import { readLongString, type Span } from "./long-strings.ts";
 
 /** When something becomes a piece of its own. */
 export interface PieceSizes {
+  /** Up to this length a document is not cut: most are short, and cutting takes time. */
+  readonly wholeBytes: number;
   readonly batchBytes: number;
   /** Values and names. */
   readonly batchValues: number;
   /** Strings of at least this length are read apart. Longer names are refused. */
   readonly longBytes: number;
 }
-export const PIECE_SIZES: PieceSizes = { batchBytes: 64 * 1024, batchValues: 2_000, longBytes: 16 * 1024 };
+export const PIECE_SIZES: PieceSizes = {
+  wholeBytes: 64 * 1024,
+  batchBytes: 64 * 1024,
+  batchValues: 2_000,
+  longBytes: 16 * 1024,
+};
 
 const OPEN_LIST = 0x5b;
 /** From an opening bracket to its closing one. */
@@ -173,7 +180,8 @@ function* buildList(bytes: Uint8Array, pieces: readonly Piece[]): Steps<unknown[
       for (const item of batch) items.push(item);
       yield workOf(piece);
     } else {
-      JSON.parse(`[${around(bytes, piece)}]`);
+      if ((JSON.parse(`[${around(bytes, piece)}]`) as unknown[]).length !== 1)
+        throw new SyntaxError("a comma too many");
       items.push(yield* buildLarge(bytes, piece.value));
     }
   }
@@ -187,7 +195,7 @@ function* buildObject(bytes: Uint8Array, pieces: readonly Piece[]): Steps<Record
     const text = isBatch ? textOf(bytes, piece.text) : around(bytes, piece);
     const batch = JSON.parse(`{${text}}`) as Record<string, unknown>;
     const names = Object.keys(batch);
-    if (names.length === 0) throw new SyntaxError("nothing between two commas");
+    if (names.length === 0 || (!isBatch && names.length > 1)) throw new SyntaxError("a comma too many");
     for (const name of names) {
       const value = isBatch ? batch[name] : yield* buildLarge(bytes, piece.value);
       setField(fields, name, value);

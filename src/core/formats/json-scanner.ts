@@ -30,7 +30,8 @@ export class Scanner {
   readonly #bytes: Uint8Array;
   readonly #maxValues: number;
   readonly #longBytes: number;
-  readonly #cuts: Pieces;
+  /** Null for a short document: it is parsed whole. */
+  readonly #cuts: Pieces | null;
   values = 0;
   #names = 0;
   #fields = 0;
@@ -41,7 +42,7 @@ export class Scanner {
     this.#bytes = bytes;
     this.#maxValues = maxValues;
     this.#longBytes = sizes.longBytes;
-    this.#cuts = new Pieces(sizes);
+    this.#cuts = bytes.length > sizes.wholeBytes ? new Pieces(sizes) : null;
   }
 
   /** Yields the work of each step; returns the refusal's message, or undefined. */
@@ -72,11 +73,11 @@ export class Scanner {
         string = -1;
       }
       if (code === COMMA) {
-        if (depth > 0) cuts.comma(at, this.#counted);
+        if (cuts && depth > 0) cuts.comma(at, this.#counted);
         continue;
       }
       if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
-        if (--depth < 0 || !cuts.close(code, at, this.#counted)) return NOT_JSON;
+        if (--depth < 0 || cuts?.close(code, at, this.#counted) === false) return NOT_JSON;
         continue;
       }
       if (++this.values > this.#maxValues) return this.#tooMany();
@@ -87,7 +88,7 @@ export class Scanner {
         stringEnd = at;
       } else if (code === OPEN_LIST || code === OPEN_OBJECT) {
         if (++depth > MAX_DEPTH) return `The request body is nested deeper than ${MAX_DEPTH} levels.`;
-        cuts.open(code, at, this.#counted);
+        cuts?.open(code, at, this.#counted);
       } else {
         const end = this.#endOfWord(at);
         const isNumber = code === MINUS || isDigit(code);
@@ -99,7 +100,7 @@ export class Scanner {
       }
     }
     if (string >= 0 && !this.#string(string, stringEnd)) return NOT_JSON;
-    this.pieces = cuts.end(length, this.#counted);
+    this.pieces = cuts ? cuts.end(length, this.#counted) : null;
     return this.pieces === undefined ? "The request body is not valid JSON: it ends too early." : undefined;
   }
 
@@ -121,7 +122,7 @@ export class Scanner {
 
   /** The string that opens at `start` is a value. False where it is no JSON. */
   #string(start: number, end: number): boolean {
-    if (end - start <= this.#longBytes) return true;
+    if (!this.#cuts || end - start <= this.#longBytes) return true;
     if (end >= this.#bytes.length) return false;
     return this.#cuts.large({ start: start + 1, end }, start, end + 1, this.#counted);
   }

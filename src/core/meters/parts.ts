@@ -86,6 +86,11 @@ function kindOf(name: string): Kind | "data" | null {
   return words.some((word) => DATA_WORD.test(word)) ? "data" : null;
 }
 
+/** Of the names that most bodies are made of. */
+const USUAL_KINDS: ReadonlyMap<string, Kind | "data" | null> = new Map(
+  [...TEXT_FIELDS, ...DESCRIPTIVE, "messages", "tools", "image_url", "url"].map((name) => [name, kindOf(name)]),
+);
+
 const describes = (name: string): boolean => DESCRIPTIVE.has(wordsOf(name).at(-1) ?? "");
 
 /** `texts`: top-level fields that contain only text. */
@@ -94,48 +99,74 @@ export function* countParts(body: object, texts: readonly string[] = []): Steps<
   for (const [name, value] of Object.entries(body)) {
     if (OWN_DATA_AT_TOP.has(name) || texts.includes(name)) continue;
     // A top-level string is a setting or a prompt, so a URL in it is not a part, unless the field is named like media.
-    if (typeof value !== "string" || kindOf(name) !== null) yield* walk.field(name, value, null);
+    const inside = typeof value !== "string" || walk.kindOf(name) !== null ? walk.field(name, value, null) : null;
+    if (inside) yield* inside;
   }
   return walk.found;
 }
+
+/** Names remembered per body, so that one cannot fill the memory. */
+const MOST_NAMES = 4_096;
 
 class Walk {
   #images = 0;
   #unbounded = 0;
   #dataUrlBytes = 0;
   readonly #work = new Work();
+  /** By name: a body repeats few of them. */
+  readonly #kinds = new Map<string, Kind | "data" | null>();
 
   get found(): Parts {
     return { images: this.#images, unbounded: this.#unbounded, dataUrlBytes: this.#dataUrlBytes };
-  }
-
-  /** `around`: the kind that the surrounding fields suggest. */
-  *field(name: string, value: unknown, around: Kind | null): Steps<void> {
-    if (OWN_DATA.has(name)) return;
-    if (this.#work.add(WORK_PER_NAME)) yield this.#work.take();
-    const named = kindOf(name);
-    const kind = named === "data" ? (around ?? "unbounded") : either(around, named);
-    if (typeof value === "object" && value !== null) yield* this.#inside(value, kind, ITEM_FIELDS.has(name));
-    else if (typeof value !== "string") return;
-    else if (!describes(name) && !TEXT_FIELDS.has(name)) this.#string(value, kind);
-  }
-
-  *#inside(value: object, kind: Kind | null, isItem: boolean): Steps<void> {
-    if (!Array.isArray(value)) return yield* this.#object(value as Record<string, unknown>, kind, isItem);
-    for (const entry of value) {
-      if (this.#work.add(WORK_PER_ITEM)) yield this.#work.take();
-      if (typeof entry === "string") this.#string(entry, kind);
-      else if (typeof entry === "object" && entry !== null) yield* this.#inside(entry, kind, true);
-    }
   }
 
   /** A message, an item, a part, or an object inside one. */
   *#object(fields: Record<string, unknown>, around: Kind | null, isItem: boolean): Steps<void> {
     const within = isItem ? either(around, kindOfType(fields.type, around)) : around;
     const before = this.#images + this.#unbounded;
-    for (const name of Object.keys(fields)) yield* this.field(name, fields[name], within);
+    for (const name of Object.keys(fields)) {
+      if (this.#work.add(WORK_PER_NAME)) yield this.#work.take();
+      const inside = this.field(name, fields[name], within);
+      if (inside) yield* inside;
+    }
     // A part that refers to its content in another way, e.g. by an id.
     if (isItem && within && this.#images + this.#unbounded === before) this.#add(within);
+  }
+
+  /** `around`: the kind that the surrounding fields suggest. Returns the steps for what is inside a list or an object. */
+  field(name: string, value: unknown, around: Kind | null): Steps<void> | null {
+    if (OWN_DATA.has(name)) return null;
+    const isObject = typeof value === "object" && value !== null;
+    if (!isObject && (typeof value !== "string" || TEXT_FIELDS.has(name))) return null;
+    const named = this.kindOf(name);
+    const kind = named === "data" ? (around ?? "unbounded") : either(around, named);
+    if (isObject) return this.#inside(value, kind, ITEM_FIELDS.has(name));
+    if (!describes(name)) this.#string(value, kind);
+    return null;
+  }
+
+  #inside(value: object, kind: Kind | null, isItem: boolean): Steps<void> {
+    return Array.isArray(value)
+      ? this.#list(value, kind)
+      : this.#object(value as Record<string, unknown>, kind, isItem);
+  }
+
+  *#list(items: readonly unknown[], kind: Kind | null): Steps<void> {
+    for (const item of items) {
+      if (this.#work.add(WORK_PER_ITEM)) yield this.#work.take();
+      if (typeof item === "string") this.#string(item, kind);
+      else if (typeof item === "object" && item !== null) yield* this.#inside(item, kind, true);
+    }
+  }
+
+  kindOf(name: string): Kind | "data" | null {
+    let kind = USUAL_KINDS.get(name);
+    if (kind === undefined) kind = this.#kinds.get(name);
+    if (kind === undefined) {
+      kind = kindOf(name);
+      if (this.#kinds.size < MOST_NAMES) this.#kinds.set(name, kind);
+    }
+    return kind;
   }
 
   #string(value: string, kind: Kind | null): void {

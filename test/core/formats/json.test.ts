@@ -168,6 +168,8 @@ describe("a document that is read in pieces", () => {
       "__proto__",
     ],
   );
+  /** Once V8 has met the name `\`, it takes any name of one escaped character for it, in the same place of an object. */
+  const inName = letter.filter((one) => one !== "\\\\");
   const broken = fc.constantFrom("\\", "\\x", "\\u12", "\\€", "\u0000", "\n", '"');
   const quoted = (letters: fc.Arbitrary<string>) =>
     fc.array(letters, { maxLength: 30 }).map((parts) => `"${parts.join("")}"`);
@@ -188,7 +190,7 @@ describe("a document that is read in pieces", () => {
       .array(
         fc.tuple(
           space,
-          fc.oneof(fc.constantFrom('"a"', '"b"', '"7"', '"3"', '"__proto__"', '""'), quoted(letter)),
+          fc.oneof(fc.constantFrom('"a"', '"b"', '"7"', '"3"', '"__proto__"', '""'), quoted(inName)),
           space,
           fc.constant(":"),
           space,
@@ -200,6 +202,7 @@ describe("a document that is read in pieces", () => {
       .map((fields) => `{${fields.map((field) => field.join("")).join(",")}}`),
   }));
   const sizes = fc.record({
+    wholeBytes: fc.constantFrom(0, 0, 100),
     batchBytes: fc.integer({ min: 1, max: 40 }),
     batchValues: fc.integer({ min: 1, max: 10 }),
     longBytes: fc.integer({ min: 1, max: 40 }),
@@ -228,6 +231,11 @@ describe("a document that is read in pieces", () => {
       }),
       RUNS,
     );
+  });
+
+  it.each(['"long","x"', '{"a":"long"},{"a":1}', '1,"long"', '["long"],'])("is one document: not %s", (text) => {
+    const cuts = { wholeBytes: 0, batchBytes: 1, batchValues: 1, longBytes: 2 };
+    expect(parseJson(bytes(text), MAX_VALUES, cuts)).toMatchObject({ ok: false });
   });
 
   it("is refused where JSON.parse or UTF-8 refuses it, whatever is broken", () => {

@@ -63,6 +63,8 @@ export class Inspector {
   readonly #byFold = new Map<string, string>();
   readonly #listed: ReadonlySet<string>;
   readonly #filter: FoldFilter;
+  /** Of the listed names, which most bodies are made of. */
+  readonly #verdicts: ReadonlyMap<string, Verdict>;
 
   /** `taken`: fields set for each try; they count as documented even if the schema omits them. */
   constructor(schema: z.ZodType, rules: FieldRules, taken: readonly string[]) {
@@ -85,6 +87,7 @@ export class Inspector {
       if (!isProto(name) && !this.#byFold.has(folded)) this.#byFold.set(folded, name);
     }
     this.#filter = new FoldFilter([...this.#byFold.keys(), ...FETCHED_NAMES, ...HOLDS_IDS]);
+    this.#verdicts = new Map([...this.#listed].map((name) => [name, this.#judge(name)]));
   }
 
   /** The first fault in a parsed JSON object; undefined if there is none. */
@@ -133,17 +136,22 @@ export class Inspector {
     return documented && fetched === "address" ? "text" : fetched;
   }
 
-  *#value(value: object, place: Place | undefined, walk: Walk): Steps<Found | undefined> {
-    if (!Array.isArray(value)) return yield* this.#object(value as Fields, place, walk);
-    for (let index = 0; index < value.length; index++) {
+  /** A list or an object. */
+  #inside(value: object, place: Place | undefined, walk: Walk): Steps<Found | undefined> {
+    return Array.isArray(value) ? this.#list(value, place?.items, walk) : this.#object(value as Fields, place, walk);
+  }
+
+  *#list(items: readonly unknown[], place: Place | undefined, walk: Walk): Steps<Found | undefined> {
+    for (let index = 0; index < items.length; index++) {
       if (walk.work.add(WORK_PER_ITEM)) yield walk.work.take();
-      const item: unknown = value[index];
-      const found = isObject(item) ? yield* this.#value(item, place?.items, walk) : undefined;
+      const item = items[index];
+      const found = isObject(item) ? yield* this.#inside(item, place, walk) : undefined;
       if (found) return outwards(found, index);
     }
     return undefined;
   }
 
+  /** A generator for each list and object, and none for each field: most bodies are small, and it would cost more there. */
   *#object(fields: Fields, place: Place | undefined, walk: Walk): Steps<Found | undefined> {
     if (place?.data) return yield* findProto(fields, walk.work);
     const ofMedia = typeof fields.type === "string" && isMediaType(fold(fields.type));
@@ -151,36 +159,29 @@ export class Inspector {
     if (place && names.length > MAX_FIELDS) return here(tooManyFields);
     for (const name of names) {
       if (walk.work.add(WORK_PER_NAME)) yield walk.work.take();
+      const value = fields[name];
       const documented = place?.fields.get(name);
-      const found = yield* this.#field(name, fields[name], documented, ofMedia, walk);
+      const verdict = this.#known(name, walk.verdicts);
+      let found = this.#name(name, value, documented, verdict);
+      if (!found && !documented?.data) {
+        const meant = this.#fetchedOf(verdict.fetched, documented !== undefined);
+        const fetched = ofMedia && meant === "address" ? "media" : meant;
+        if (!isObject(value)) found = badUrl(fetched, value);
+        else if (verdict.holdsIds || Array.isArray(value)) found = yield* media(value, fetched, verdict, walk.work);
+      }
+      if (!found && isObject(value)) found = yield* this.#below(value, documented, walk);
       if (found) return outwards(found, name);
     }
     return undefined;
   }
 
-  *#field(
-    name: string,
-    value: unknown,
-    documented: Place | undefined,
-    ofMedia: boolean,
-    walk: Walk,
-  ): Steps<Found | undefined> {
-    if (isProto(name)) return here(refusing(REFUSED.get(name)));
-    const verdict = this.#known(name, walk.verdicts);
-    const named = this.#name(name, value, documented, verdict);
-    if (named) return named;
-    if (documented?.data) return isObject(value) ? yield* findProto(value, walk.work) : undefined;
-    const meant = this.#fetchedOf(verdict.fetched, documented !== undefined);
-    const fetched = ofMedia && meant === "address" ? "media" : meant;
-    if (!isObject(value)) return badUrl(fetched, value);
-    const found = verdict.holdsIds ? yield* storedId(value, walk.work) : undefined;
-    if (found) return found;
-    const bad = Array.isArray(value) && fetched !== "text" ? yield* badUrls(fetched, value, walk.work) : undefined;
-    return bad ?? (yield* this.#value(value, documented, walk));
+  #below(value: object, documented: Place | undefined, walk: Walk): Steps<Found | undefined> {
+    return documented?.data ? findProto(value, walk.work) : this.#inside(value, documented, walk);
   }
 
   /** What is wrong with a field of this name, whatever is inside its value. */
   #name(name: string, value: unknown, documented: Place | undefined, { twinOf, refused }: Verdict): Found | undefined {
+    if (isProto(name)) return here(refusing(REFUSED.get(name)));
     if (twinOf !== undefined) return here(this.#twin(twinOf));
     if (refused && !documented && !asksForNothing(refused, value)) return here(refusing(refused));
     if (documented?.data) return undefined;
@@ -204,7 +205,7 @@ export class Inspector {
   }
 
   #known(name: string, verdicts: Map<string, Verdict>): Verdict {
-    const known = verdicts.get(name);
+    const known = this.#verdicts.get(name) ?? verdicts.get(name);
     if (known) return known;
     const verdict = this.#judge(name);
     if (verdicts.size < MOST_VERDICTS) verdicts.set(name, verdict);
@@ -228,6 +229,13 @@ class Walk {
 }
 
 const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+/** Stored objects and addresses in a field that may hold media. */
+function* media(value: object, fetched: Fetched, { holdsIds }: Verdict, work: Work): Steps<Found | undefined> {
+  const found = holdsIds ? yield* storedId(value, work) : undefined;
+  if (found || fetched === "text" || !Array.isArray(value)) return found;
+  return yield* badUrls(fetched, value, work);
+}
 
 /** `__proto__` is refused in the caller's own data too: JavaScript readers would treat it as more than a name. */
 function* findProto(value: object, work: Work): Steps<Found | undefined> {
