@@ -1,6 +1,7 @@
 /**
- * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, the mutants of its
- * decisions, and a soak of ten minutes with kills. Takes about half an hour; ends at the first step that fails.
+ * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, the memory of all large
+ * bodies, the mutants of the core's decisions, and a soak of ten minutes with kills. Takes about half an hour; ends at
+ * the first step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -14,6 +15,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     what: "properties",
     args: [vitest, "run", "--project", "core", "--testTimeout", "600000", "--reporter", "dot"],
     env: { FC_NUM_RUNS: "5000" },
+  },
+  {
+    what: "memory of large bodies",
+    args: [vitest, "run", "--project", "e2e", "test/e2e/input/body-memory.test.ts"],
+    env: { ALL_BODIES: "1" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },

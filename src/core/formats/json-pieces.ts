@@ -22,7 +22,7 @@ export interface PieceSizes {
 }
 export const PIECE_SIZES: PieceSizes = {
   wholeBytes: 64 * 1024,
-  batchBytes: 64 * 1024,
+  batchBytes: 16 * 1024,
   batchValues: 2_000,
   longBytes: 16 * 1024,
 };
