@@ -5,7 +5,7 @@
 export type Steps<Result> = Generator<number, Result>;
 
 /** How much work one step is, about. */
-export const STEP_WORK = 64 * 1024;
+const STEP_WORK = 64 * 1024;
 /** What a named value costs to look at, as bytes of text. */
 export const WORK_PER_NAME = 64;
 /** The same for a number or a short text in a list. */
