@@ -88,7 +88,7 @@ async function bodyOf(
   ports: Ports,
 ): Promise<Parsed> {
   if (!schema) return { ok: true, body: null };
-  const read = await readRaw(request, { kind: "json", maxBytes, schema }, holder, () => ports.now());
+  const read = await readRaw(request, { kind: "json", maxBytes, schema }, holder, ports);
   if (!read.ok) return read;
   return read.body.kind === "json" ? parse(read.body.value) : parse(null);
 }
