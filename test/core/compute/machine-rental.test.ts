@@ -289,10 +289,15 @@ it("whatever happens: one hold, dense periods that tile, no charge above its hol
         else if (one.kind === "preempt") {
           if (phase.at !== "running") continue;
           life.turn(now);
-          const sinceMs = Math.max(now - one.ago, START);
+          // It was last seen running after it was seen to resume.
+          const sinceMs = Math.max(now - one.ago, pauses.at(-1)?.[1] ?? START);
           const was = life.rental.phase.at;
           life.take(preempt(life.rental, sinceMs, LENGTHS));
-          if (was === "running") pauses.push([sinceMs, now]);
+          if (was !== "running") continue;
+          const before = pauses.at(-1);
+          // Preempted again before it ran: one pause.
+          if (before?.[1] === sinceMs) before[1] = now;
+          else pauses.push([sinceMs, now]);
         } else if (one.kind === "resume") {
           if (phase.at !== "preempted") continue;
           now += one.after;
