@@ -133,8 +133,6 @@ describe("what is not served", () => {
     ["DELETE", "/v1/chat/completions"],
     ["POST", "/v1/models"],
     ["PUT", "/v1/chat/completions"],
-    ["POST", "/v1/chat/completions/"],
-    ["POST", "/v1//chat/completions"],
     ["POST", "/v1/fine_tuning/jobs"],
     ["GET", "/"],
     ["GET", "/.env"],

@@ -169,6 +169,7 @@ describe("bodies and queries", () => {
     "POST /admin/accounts": { name: "x" },
     "PATCH /admin/accounts/{account}": {},
     "POST /admin/accounts/{account}/credits": { amount_usd: 1, reference: "r" },
+    "POST /admin/accounts/{account}/compute/stop": {},
     "POST /admin/accounts/{account}/teams": { name: "x" },
     "PATCH /admin/accounts/{account}/teams/{team}": {},
     "POST /admin/accounts/{account}/keys": { name: "x" },
