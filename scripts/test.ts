@@ -34,7 +34,7 @@ const checks =
   filters.length > 0 ? [] : await Promise.all((["typecheck", "lint", "unused", "bundle"] as const).map(check));
 const counts = [
   ...checks,
-  await vitest("tests", ["core", "worker", "sandbox"]),
+  await vitest("tests", ["core", "worker", "sandbox"], ["--maxWorkers=2"]),
   await vitest("e2e", ["e2e"], ["--maxWorkers=2"]),
 ];
 report(counts);
