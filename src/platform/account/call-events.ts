@@ -2,7 +2,7 @@
 import type { UsageEvent } from "../../core/account/hold.ts";
 import { asId, type CallId } from "../../core/ids.ts";
 import type { Books } from "./state.ts";
-import type { HoldRow } from "./tables/holds.ts";
+import type { NewHold } from "./tables/holds.ts";
 
 /** The id of the second event of a call that ended after its hold had expired. */
 export const lateEventId = (callId: CallId): CallId => asId<CallId>(`${callId}.late`);
@@ -11,7 +11,7 @@ export const lateEventId = (callId: CallId): CallId => asId<CallId>(`${callId}.l
 export const durationMs = (fromMs: number, toMs: number): number => Math.max(0, toMs - fromMs);
 
 /** The event of a call of which only the hold is known. */
-export function eventOf(books: Books, hold: HoldRow, endedAtMs: number): UsageEvent {
+export function eventOf(books: Books, hold: NewHold, endedAtMs: number): UsageEvent {
   return {
     eventId: hold.callId,
     account: books.tenants.account().id,

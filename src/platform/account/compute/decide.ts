@@ -75,10 +75,14 @@ export function decideCompute(
   books: Books,
   request: ComputeRequest,
   endpoint: ComputeEndpoint,
-  { caller, upstream, prices }: Admitted,
+  { upstream, prices }: Admitted,
   regions: readonly Region[],
   nowMs: number,
 ): Outcome<{ decided: Decided }> {
+  // A launch has waited for the regions: the key may have been revoked since it was admitted.
+  const found = authenticate(books, request.keyDigest, nowMs);
+  if (!found.ok) return found;
+  const { caller } = found;
   expireDue(books, nowMs);
   const gpuPrices = [...prices].map(([type, { price, cost }]) => [type, { price, cost }] as const);
   const answer = (rows: readonly MachineRow[]) => ({ ok: true, upstream, rows, gpuPrices }) as const;

@@ -7,6 +7,7 @@ import { gpuModel } from "../../../core/compute/market.ts";
 import type { Act } from "../../../core/compute/rental.ts";
 import { type AccountNumber, asId, type CallId } from "../../../core/ids.ts";
 import { log } from "../../log.ts";
+import { eventOf } from "../call-events.ts";
 import type { Books } from "../state.ts";
 import { type HoldRow, NEVER_MS, type NewHold } from "../tables/holds.ts";
 import type { Placed } from "../tables/resources.ts";
@@ -131,28 +132,6 @@ const laterEvent = (books: Books, hold: NewHold, upstream: string, name: string,
 });
 
 const eventOfPeriod = (books: Books, hold: NewHold, upstream: string, endedAtMs: number): UsageEvent => ({
-  eventId: hold.callId,
-  account: books.tenants.account().id,
-  team: hold.teamId,
-  key: hold.keyId,
-  endpoint: hold.endpoint,
-  model: hold.model,
-  alias: null,
+  ...eventOf(books, hold, endedAtMs),
   upstream,
-  targetModel: null,
-  region: null,
-  outcome: "failed",
-  reason: null,
-  status: 0,
-  source: "none",
-  usage: {},
-  priceNanoUsd: 0,
-  costNanoUsd: 0,
-  overrunNanoUsd: 0,
-  lossNanoUsd: 0,
-  priceRule: hold.priceRule,
-  startedAtMs: hold.startedAtMs,
-  endedAtMs,
-  latencyMs: 0,
-  firstByteMs: null,
 });
