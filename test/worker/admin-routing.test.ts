@@ -91,6 +91,83 @@ describe("upstreams", () => {
     expect(await call("PUT", "/upstreams/x", { api_key: CREDENTIAL, ...body })).toMatchObject(bad(param));
   });
 
+  describe("a PATCH", () => {
+    it("changes what it names and leaves the rest, credential and single timeouts included", async () => {
+      await done("PUT", "/upstreams/merged", {
+        base_url: "https://one.example",
+        api_key: CREDENTIAL,
+        region: "eu",
+        shared: true,
+        timeouts: { first_byte_ms: 5000 },
+      });
+      const sealed = () =>
+        env.BOOKS.prepare("select sealed_api_key as s from upstreams where id = 'merged'").first("s");
+      const before = await sealed();
+      const changed = await done("PATCH", "/upstreams/merged", { timeouts: { idle_ms: 7000 } });
+      expect(changed).toMatchObject({
+        base_url: "https://one.example",
+        region: "eu",
+        shared: true,
+        timeouts: { connect_ms: 10_000, first_byte_ms: 5000, idle_ms: 7000 },
+      });
+      expect(await sealed()).toBe(before);
+      expect(await done("PATCH", "/upstreams/merged", {})).toEqual(changed);
+      expect(await done("PATCH", "/upstreams/merged", { region: null, shared: false })).toEqual({
+        ...changed,
+        region: null,
+        shared: false,
+      });
+      expect(await done("PUT", "/upstreams/merged", { base_url: "https://one.example" })).toMatchObject({
+        shared: false,
+        timeouts: { first_byte_ms: 120_000, idle_ms: 60_000 },
+      });
+    });
+
+    it("takes another origin with a credential only, by whatever spelling", async () => {
+      await done("PUT", "/upstreams/walled", { base_url: "https://one.example", api_key: CREDENTIAL });
+      for (const base_url of [
+        "http://one.example",
+        "https://one.example:444",
+        "https://one.example.",
+        "https://two.example",
+      ]) {
+        expect(await call("PATCH", "/upstreams/walled", { base_url })).toMatchObject(bad("api_key"));
+      }
+      for (const base_url of ["https://ONE.example:443/", "https://one.example/v1/", "https://one.example/base//"]) {
+        expect((await call("PATCH", "/upstreams/walled", { base_url })).status).toBe(200);
+      }
+      expect(await call("PATCH", "/upstreams/walled", { base_url: "https://x@one.example" })).toMatchObject(
+        bad("base_url"),
+      );
+      expect(
+        await done("PATCH", "/upstreams/walled", { base_url: "https://two.example", api_key: "new" }),
+      ).toMatchObject({
+        base_url: "https://two.example",
+      });
+    });
+
+    it("of no upstream is 404 and makes none; an unknown field is 400", async () => {
+      expect(await call("PATCH", "/upstreams/nobody", { base_url: "https://x.example", api_key: "k" })).toMatchObject(
+        refusal(404, "not_found", "upstream"),
+      );
+      expect((await call("GET", "/upstreams/nobody")).status).toBe(404);
+      expect(await call("PATCH", "/upstreams/main", { colour: 1 })).toMatchObject(bad("colour"));
+    });
+
+    it("undoes nothing of another at the same moment", async () => {
+      await done("PUT", "/upstreams/both", { base_url: "https://one.example", api_key: CREDENTIAL });
+      await Promise.all([
+        done("PATCH", "/upstreams/both", { region: "eu" }),
+        done("PATCH", "/upstreams/both", { timeouts: { idle_ms: 7000 } }),
+        done("PATCH", "/upstreams/both", { timeouts: { total_ms: 9000 } }),
+      ]);
+      expect(await done("GET", "/upstreams/both")).toMatchObject({
+        region: "eu",
+        timeouts: { idle_ms: 7000, total_ms: 9000 },
+      });
+    });
+  });
+
   it("an id with signs that a path or a list would trip over is refused", async () => {
     for (const id of ["a%20b", "-x", "a%2Fb"]) {
       expect((await call("PUT", `/upstreams/${id}`, { base_url: "https://x.example", api_key: "k" })).status).toBe(400);

@@ -24,36 +24,35 @@ const baseUrl = z
     example: "https://inference.example/v1",
   });
 
-export const UpstreamBody = z
-  .strictObject({
-    base_url: baseUrl,
-    api_key: z
-      .string()
-      .regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters")
-      .optional()
-      .meta({
-        description:
-          "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
-      }),
-    region: slug.nullable().optional(),
-    shared: z.boolean().optional().meta({
-      description: "For compute: seats many accounts, which then share what the upstream account cannot part",
+const timeouts = z.strictObject({
+  connect_ms: milliseconds,
+  first_byte_ms: milliseconds,
+  answer_ms: milliseconds,
+  idle_ms: milliseconds,
+  total_ms: milliseconds,
+});
+
+const fields = {
+  base_url: baseUrl,
+  api_key: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters")
+    .optional()
+    .meta({
+      description:
+        "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
     }),
-    timeouts: z
-      .strictObject({
-        connect_ms: milliseconds,
-        first_byte_ms: milliseconds,
-        answer_ms: milliseconds,
-        idle_ms: milliseconds,
-        total_ms: milliseconds,
-      })
-      .optional()
-      .meta({
-        description:
-          "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
-      }),
-  })
-  .meta({ id: "UpstreamBody" });
+  region: slug.nullable().optional(),
+  shared: z.boolean().optional().meta({
+    description: "For compute: seats many accounts, which then share what the upstream account cannot part",
+  }),
+  timeouts: timeouts.optional().meta({
+    description:
+      "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
+  }),
+};
+export const UpstreamBody = z.strictObject(fields).meta({ id: "UpstreamBody" });
+export const UpstreamPatch = z.strictObject({ ...fields, base_url: baseUrl.optional() }).meta({ id: "UpstreamPatch" });
 
 export const UpstreamAnswer = z
   .object({

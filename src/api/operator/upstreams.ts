@@ -1,16 +1,17 @@
 /**
- * `/admin/upstreams`: where calls can go. A credential is sealed before it is stored and never shown. A PUT without a
- * credential keeps the stored one unless it changes the origin: a key goes only to the host that it was given for.
+ * `/admin/upstreams`: where calls can go. A credential is sealed before it is stored and never shown. A PUT replaces the
+ * whole, a PATCH what it names; without a credential both keep the stored one unless they change the origin: a key goes
+ * only to the host that it was given for.
  */
 import * as z from "zod";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
-import { deleteUpstream, findUpstream, listUpstreams, putUpstream } from "../../platform/d1/upstreams.ts";
-import { type AdminRoutes, known } from "../kit/context.ts";
+import { deleteUpstream, findUpstream, listUpstreams, putUpstream, readUpstream } from "../../platform/d1/upstreams.ts";
+import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, namedPage, pageRequest, slug } from "../kit/fields.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 
-import { UpstreamAnswer, UpstreamBody } from "./upstream-schema.ts";
+import { UpstreamAnswer, UpstreamBody, UpstreamPatch } from "./upstream-schema.ts";
 
 const serializeUpstream = (row: UpstreamRow) => ({
   id: row.id,
@@ -33,6 +34,14 @@ const put = route({
   path: "/admin/upstreams/{upstream}",
   summary: "Make or replace an upstream",
   body: UpstreamBody,
+  answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
+});
+const patch = route({
+  id: "updateUpstream",
+  method: "patch",
+  path: "/admin/upstreams/{upstream}",
+  summary: "Change what is named, leave the rest",
+  body: UpstreamPatch,
   answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
 });
 const list = route({
@@ -67,31 +76,55 @@ function keptCredential(stored: UpstreamRow | undefined, baseUrl: string): strin
   return stored.sealedApiKey;
 }
 
+type Settings = Omit<UpstreamRow, "id" | "sealedApiKey">;
+const NEW_UPSTREAM: Omit<Settings, "baseUrl"> = { region: null, shared: false, timeouts: DEFAULT_TIMEOUTS };
+
+/** `base` with what the body names. */
+const settingsOf = (base: Settings, body: z.output<typeof UpstreamPatch>): Settings => ({
+  baseUrl: body.base_url ?? base.baseUrl,
+  region: body.region === undefined ? base.region : body.region,
+  shared: body.shared ?? base.shared,
+  timeouts: {
+    connectMs: body.timeouts?.connect_ms ?? base.timeouts.connectMs,
+    firstByteMs: body.timeouts?.first_byte_ms ?? base.timeouts.firstByteMs,
+    answerMs: body.timeouts?.answer_ms ?? base.timeouts.answerMs,
+    idleMs: body.timeouts?.idle_ms ?? base.timeouts.idleMs,
+    totalMs: body.timeouts?.total_ms ?? base.timeouts.totalMs,
+  },
+});
+
+/** How often a change is made up anew because another came in between. */
+const TRIES = 5;
+
+/** Changes the upstream as it is now. Of two changes at once the second is made to what the first left. */
+async function change(
+  context: AdminContext,
+  id: string,
+  baseOf: (stored: UpstreamRow | undefined) => Settings,
+  body: z.output<typeof UpstreamPatch>,
+): Promise<UpstreamRow> {
+  const given = body.api_key === undefined ? undefined : await context.secrets.seal(id, body.api_key);
+  for (let tried = 0; tried < TRIES; tried++) {
+    const found = await readUpstream(context.books, id);
+    const settings = settingsOf(baseOf(found?.row), body);
+    const row: UpstreamRow = { id, ...settings, sealedApiKey: given ?? keptCredential(found?.row, settings.baseUrl) };
+    if (await putUpstream(context.books, row, context.now(), found?.version ?? "none")) {
+      await context.edge.routingChanged();
+      return row;
+    }
+  }
+  throw conflict("upstream_changing", `Others change the upstream '${id}' at this moment. Send this again.`);
+}
+
 export function addUpstreams(api: AdminRoutes): void {
   api.add(put, async ({ work: context, params, body }) => {
     const { upstream: id } = params;
     if (!slug.safeParse(id).success) throw invalid("upstream", "`upstream` must be letters, digits, `.`, `_` or `-`.");
-    const sealed =
-      body.api_key === undefined
-        ? keptCredential(await findUpstream(context.books, id), body.base_url)
-        : await context.secrets.seal(id, body.api_key);
-    const row: UpstreamRow = {
-      id,
-      baseUrl: body.base_url,
-      region: body.region ?? null,
-      shared: body.shared ?? false,
-      sealedApiKey: sealed,
-      timeouts: {
-        connectMs: body.timeouts?.connect_ms ?? DEFAULT_TIMEOUTS.connectMs,
-        firstByteMs: body.timeouts?.first_byte_ms ?? DEFAULT_TIMEOUTS.firstByteMs,
-        answerMs: body.timeouts?.answer_ms ?? DEFAULT_TIMEOUTS.answerMs,
-        idleMs: body.timeouts?.idle_ms ?? DEFAULT_TIMEOUTS.idleMs,
-        totalMs: body.timeouts?.total_ms ?? DEFAULT_TIMEOUTS.totalMs,
-      },
-    };
-    await putUpstream(context.books, row, context.now());
-    await context.edge.routingChanged();
-    return ok(serializeUpstream(row));
+    return ok(serializeUpstream(await change(context, id, () => ({ ...NEW_UPSTREAM, baseUrl: body.base_url }), body)));
+  });
+
+  api.add(patch, async ({ work: context, params: { upstream: id }, body }) => {
+    return ok(serializeUpstream(await change(context, id, (stored) => known(stored, "upstream", id), body)));
   });
 
   api.add(list, async ({ work: context, query }) => {

@@ -35,15 +35,27 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   },
 });
 
-export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: number): Promise<void> {
-  await books
+/**
+ * Writes the row. `expected`: writes only over the row that was read with this version, or where there is none. Returns
+ * false if it is not so any more.
+ */
+export async function putUpstream(
+  books: D1Database,
+  row: UpstreamRow,
+  nowMs: number,
+  expected: number | "none" | "any" = "any",
+): Promise<boolean> {
+  const { meta } = await books
     .prepare(
-      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)
+      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms)
+       select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11
+         where ?12 = 'any' or (select changed_ms from upstreams where id = ?1) is nullif(?12, 'none')
        on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
          sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
          first_byte_ms = excluded.first_byte_ms, answer_ms = excluded.answer_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms,
          shared = excluded.shared,
-         changed_ms = excluded.changed_ms`,
+         -- Never the same twice: it is the version too.
+         changed_ms = max(excluded.changed_ms, upstreams.changed_ms + 1)`,
     )
     .bind(
       row.id,
@@ -57,16 +69,26 @@ export async function putUpstream(books: D1Database, row: UpstreamRow, nowMs: nu
       row.timeouts.totalMs,
       row.shared ? 1 : 0,
       nowMs,
+      expected,
     )
     .run();
+  return meta.changes > 0;
 }
 
 export async function findUpstream(books: D1Database, id: string): Promise<UpstreamRow | undefined> {
+  return (await readUpstream(books, id))?.row;
+}
+
+/** With the version that `putUpstream` takes. */
+export async function readUpstream(
+  books: D1Database,
+  id: string,
+): Promise<{ row: UpstreamRow; version: number } | undefined> {
   const stored = await books
-    .prepare(`select ${UPSTREAM_COLUMNS} from upstreams where id = ?1`)
+    .prepare(`select ${UPSTREAM_COLUMNS}, changed_ms from upstreams where id = ?1`)
     .bind(id)
-    .first<StoredUpstream>();
-  return stored ? upstreamOf(stored) : undefined;
+    .first<StoredUpstream & { changed_ms: number }>();
+  return stored ? { row: upstreamOf(stored), version: stored.changed_ms } : undefined;
 }
 
 export async function listUpstreams(books: D1Database, page: PageRequest): Promise<Page<UpstreamRow>> {
