@@ -11,6 +11,7 @@ import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { MOST_GZIPPED_KB } from "./bundle.ts";
+import { lengthFaults } from "./true-lengths.ts";
 
 const root = join(import.meta.dirname, "..");
 const env = { ...process.env, WRANGLER_SEND_METRICS: "false" };
@@ -18,8 +19,15 @@ const { values: flags } = parseArgs({
   options: { "dry-run": { type: "boolean", default: false }, "secrets-file": { type: "string" } },
 });
 
+checkLengths(flags["secrets-file"]);
 checkBundle();
 if (!flags["dry-run"]) deploy(flags["secrets-file"]);
+
+function checkLengths(secretsFile: string | undefined): void {
+  const { vars } = readConfig({ config: join(root, "wrangler.toml") });
+  const faults = lengthFaults(vars, secretsFile ? readFileSync(resolve(secretsFile), "utf8") : "");
+  if (faults.length > 0) fail(faults.join("\n"));
+}
 
 /** Bundles without uploading. A bundle that is too large stops the deployment before anything has changed. */
 function checkBundle(): void {

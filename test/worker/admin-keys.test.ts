@@ -1,4 +1,4 @@
-import { env } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { shapeKey } from "../../src/core/account/api-key.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts";
@@ -12,7 +12,7 @@ const bad = (param: string | null) => refusal(400, "invalid_request_error", para
 
 let number: AccountNumber;
 beforeAll(async () => {
-  const account = await done("POST", "/accounts", { id: "acme", name: "Acme", balance_usd: 1 });
+  const account = await done("POST", "/accounts", { id: "acme", name: "Acme", balance_usd: 1, compute_enabled: true });
   number = asId<AccountNumber>(account.number);
   await done("POST", "/accounts", { id: "other", name: "Other" });
 });
@@ -60,6 +60,40 @@ describe("keys", () => {
     const list = await call("GET", "/accounts/acme/keys");
     expect(list.body.data).toContainEqual(shown);
     for (const answer of [read, list]) expect(answer.text).not.toContain(secret.slice(6, -4));
+  });
+
+  it("the compute scope needs an account that is enabled for compute, for the operator and for owners", async () => {
+    const made = await done("POST", "/accounts/other/keys", { name: "plain", role: "owner" });
+    const tries = [
+      ["POST", "/accounts/other/keys", { name: "x", scopes: ["compute"] }],
+      ["POST", "/accounts/other/keys", { name: "x", scopes: ["inference", "compute"] }],
+      ["PATCH", `/accounts/other/keys/${made.id}`, { scopes: ["inference", "compute"] }],
+    ] as const;
+    for (const [method, path, body] of tries) expect(await call(method, path, body)).toMatchObject(bad("scopes"));
+    await done("PATCH", "/accounts/other", { compute_enabled: true });
+    for (const [method, path, body] of tries) expect((await call(method, path, body)).status).toBeLessThan(202);
+    await done("PATCH", "/accounts/other", { compute_enabled: false });
+    // What a key has is not taken away, and a change that leaves it is none.
+    const same = await done("PATCH", `/accounts/other/keys/${made.id}`, {
+      name: "y",
+      scopes: ["inference", "compute"],
+    });
+    expect(same).toMatchObject({ name: "y", scopes: ["inference", "compute"] });
+    const owner = {
+      headers: { authorization: `Bearer ${made.key}`, "content-type": "application/json" },
+      method: "POST",
+    };
+    const asked = new Request("http://gateway.test/account/keys", {
+      ...owner,
+      body: '{"name":"z","scopes":["compute"]}',
+    });
+    expect(
+      await exports.default.fetch(asked).then(async (answer) => [answer.status, await answer.json()]),
+    ).toMatchObject([400, bad("scopes").body]);
+    await done("PATCH", `/accounts/other/keys/${made.id}`, { scopes: ["inference"] });
+    expect(await call("PATCH", `/accounts/other/keys/${made.id}`, { scopes: ["compute"] })).toMatchObject(
+      bad("scopes"),
+    );
   });
 
   it("what the body leaves out is a member's key for inference without limits", async () => {

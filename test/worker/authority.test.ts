@@ -146,7 +146,7 @@ function wordOf({ errors }: Ask, text: string): unknown {
 let scenes = 0;
 async function newScene(): Promise<Scene> {
   const account = `authority-${++scenes}`;
-  await done("POST", "/accounts", { id: account, name: account, balance_usd: 5 });
+  await done("POST", "/accounts", { id: account, name: account, balance_usd: 5, compute_enabled: true });
   const team = await done("POST", `/accounts/${account}/teams`, { name: "T" });
   const key = await keyOf(account, { team: team.id, role: "owner", scopes: ["inference", "compute"] });
   return { account, team, key };

@@ -82,6 +82,11 @@ function problemOf(outcome: NotManaged | undefined, account: AccountId, action: 
       return tooMany(`${what}s`, outcome.most);
     case "no_team":
       return invalid("team", "`team`: there is no live team of this id in this account.");
+    case "compute_not_enabled":
+      return invalid(
+        "scopes",
+        "`scopes`: `compute` needs an account that is enabled for compute. The operator sets `compute_enabled` on it.",
+      );
     case "denied":
       return deniedProblem(outcome.denial);
     case "refused": {

@@ -65,6 +65,8 @@ export type NotManaged =
   | { kind: "account_deleted" }
   /** The named team is not a live one. */
   | { kind: "no_team" }
+  /** The compute scope needs an account that is enabled for compute. */
+  | { kind: "compute_not_enabled" }
   | TooMany;
 
 const rank = (role: Role): number => ROLES.length - ROLES.indexOf(role);

@@ -2,12 +2,12 @@
  * The flow of a compute call: the key, the body, one question to the account object, and its rows as the contract's
  * documents. The object decides and sends; nothing here knows an upstream's id.
  */
-import { toHex } from "../../core/account/api-key.ts";
 import type { ComputeAnswer, ComputeRequest } from "../../core/compute/calls.ts";
 import { clusterDocument, instanceDocument, type Roots, wrappedInstance } from "../../core/compute/documents.ts";
 import type { GpuPrices } from "../../core/compute/facts.ts";
 import { priceDocuments, shownRegions, shownStorage } from "../../core/compute/market.ts";
 import type { MachineRow } from "../../core/compute/resource.ts";
+import { deploymentMark } from "../../core/compute/tag.ts";
 import { type ComputeEndpoint, idOf } from "../../core/endpoints/compute/compute-endpoint.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { CallId } from "../../core/ids.ts";
@@ -116,7 +116,7 @@ async function requestOf(received: Received, routing: RoutingSnapshot, ports: Po
     // What is wrong with the body comes first.
     body: body.ok && !found.ok ? found : body,
     gpuRows: gpuRowsOf(routing, ports.now()),
-    deployment: toHex(await ports.secrets.hmac("compute")).slice(0, 6),
+    deployment: await deploymentMark(ports.secrets),
     random: base32(crypto.getRandomValues(new Uint8Array(6))),
     idempotency: found.ok ? found.idempotency : undefined,
   };

@@ -18,7 +18,7 @@ import {
   type TeamAction,
   type TeamTarget,
 } from "../../core/account/permissions.ts";
-import type { Key, TooMany } from "../../core/account/tenant.ts";
+import type { Key, Scope, TooMany } from "../../core/account/tenant.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { authenticate } from "./admission.ts";
 import type { Caps } from "./settings.ts";
@@ -71,12 +71,14 @@ function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowM
       if (!tenants.mayHold(action.fields.team)) return { kind: "no_team" };
       // Asked twice, it is made once, and what is made already needs no room.
       if (keys.key(action.id)) break;
+      if (grantsCompute(books, action.fields.scopes)) return { kind: "compute_not_enabled" };
       if (keys.atLeast(caps.keys)) return tooMany(caps.keys);
       keys.create(action.id, action.digest, action.lastFour, action.fields, nowMs);
       break;
     }
     case "amend_key":
       if (action.changes.team !== target?.team && !tenants.mayHold(action.changes.team)) return { kind: "no_team" };
+      if (grantsCompute(books, action.changes.scopes, target)) return { kind: "compute_not_enabled" };
       if (target) keys.amend(target, action.changes);
       break;
     case "revoke_key":
@@ -88,6 +90,12 @@ function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowM
   }
   const key = keys.key(action.id);
   return key ? { kind: "key", key, digests } : { kind: "unknown" };
+}
+
+/** Whether a key would get the compute scope while its account is not enabled for compute. What it has stays. */
+function grantsCompute({ tenants }: Books, scopes: readonly Scope[] | undefined, target?: Key): boolean {
+  const gets = scopes?.includes("compute") && !target?.scopes.includes("compute");
+  return gets === true && !tenants.account().computeEnabled;
 }
 
 function manageTeam(books: Books, ceiling: Ceiling, action: TeamAction, nowMs: number, caps: Caps): ManagedTeam {

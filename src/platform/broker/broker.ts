@@ -6,7 +6,6 @@
  * money or decide about resources: the account objects do.
  */
 import { DurableObject } from "cloudflare:workers";
-import { toHex } from "../../core/account/api-key.ts";
 import { type CallClass, callsOfSpan } from "../../core/compute/call-budget.ts";
 import {
   type BrokerPort,
@@ -18,8 +17,8 @@ import {
   type Observer,
 } from "../../core/compute/control.ts";
 import { LISTED_KINDS, type Watch } from "../../core/compute/listing.ts";
+import { deploymentMark } from "../../core/compute/tag.ts";
 import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
-import type { Secrets } from "../../gateway/ports.ts";
 import { Alarm } from "../account/alarm.ts";
 import { accountObject } from "../account/stub.ts";
 import { log } from "../log.ts";
@@ -32,9 +31,6 @@ import { Sender } from "./sender.ts";
 import { BrokerTables } from "./tables.ts";
 
 const MARKET_KEPT_MS = 5_000;
-
-/** This deployment's mark in its tags: the first 6 hex digits of an HMAC, which reveal nothing. */
-const deploymentMark = async (secrets: Secrets): Promise<string> => toHex(await secrets.hmac("compute")).slice(0, 6);
 
 export class Broker extends DurableObject<Env> implements BrokerPort {
   readonly #tables: BrokerTables;

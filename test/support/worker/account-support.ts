@@ -45,7 +45,7 @@ const ACCOUNT: AccountFields = {
   blocked: false,
   billsMonthly: false,
   creditLimitNanoUsd: 0,
-  computeEnabled: false,
+  computeEnabled: true,
   computeUpstream: null,
   onDisconnect: "cancel",
   plan: NO_PLAN,
