@@ -15,6 +15,8 @@ export interface Settings {
   readonly stateDir: string;
   /** Undefined: generated once and kept. */
   readonly adminToken: string | undefined;
+  /** Where a debugger attaches to the gateway; undefined: nowhere. */
+  readonly inspectorPort: number | undefined;
 }
 
 /** The Worker requires the same. */
@@ -23,14 +25,20 @@ const LEAST_TOKEN_LENGTH = 24;
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const port = readPort(env, "PORT", 8787);
   const sandboxPort = readPort(env, "SANDBOX_PORT", 8788);
+  const inspectorPort = env.INSPECTOR_PORT ? readPort(env, "INSPECTOR_PORT", 0) : undefined;
   if (port === sandboxPort) throw new SettingError(`PORT and SANDBOX_PORT are both ${port}. Choose two ports.`);
+  if (inspectorPort === port || inspectorPort === sandboxPort) {
+    throw new SettingError(
+      `INSPECTOR_PORT is ${inspectorPort}, which is taken by the gateway or the sandbox. Choose another.`,
+    );
+  }
   const adminToken = env.ADMIN_TOKEN || undefined;
   if (adminToken !== undefined && adminToken.length < LEAST_TOKEN_LENGTH) {
     throw new SettingError(
       `ADMIN_TOKEN has ${adminToken.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. Unset it to have one made.`,
     );
   }
-  return { port, sandboxPort, stateDir: resolve(env.STATE_DIR || ".wrangler/state"), adminToken };
+  return { port, sandboxPort, stateDir: resolve(env.STATE_DIR || ".wrangler/state"), adminToken, inspectorPort };
 }
 
 function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
@@ -47,6 +55,7 @@ function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): numbe
 export async function expectFreePorts(settings: Settings): Promise<void> {
   await expectFree("PORT", settings.port);
   await expectFree("SANDBOX_PORT", settings.sandboxPort);
+  if (settings.inspectorPort !== undefined) await expectFree("INSPECTOR_PORT", settings.inspectorPort);
 }
 
 function expectFree(name: string, port: number): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP.
  *
- * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, and any variable of the two
+ * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, INSPECTOR_PORT, and any variable of the two
  * wrangler.toml files. All processes stay in this process group and end with this one.
  */
 import { join } from "node:path";
@@ -41,6 +41,7 @@ async function start(settings: Settings): Promise<void> {
       label: "gateway",
       config: join(root, "wrangler.toml"),
       port: settings.port,
+      inspectorPort: settings.inspectorPort,
       secrets: {
         ADMIN_TOKEN: adminToken,
         MASTER_KEY: state.secret("master-key", randomKey),

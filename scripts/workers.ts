@@ -22,6 +22,8 @@ export interface WorkerSpec {
   /** Its wrangler.toml. */
   readonly config: string;
   readonly port: number;
+  /** Where a debugger attaches; undefined: nowhere. */
+  readonly inspectorPort?: number | undefined;
   readonly secrets: Record<string, string>;
 }
 
@@ -49,6 +51,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
       resourcePersistencePath: state.storage(spec.label),
       cf: false,
       telemetry: { enabled: false },
+      ...(spec.inspectorPort !== undefined && { inspectorHost: "127.0.0.1", inspectorPort: spec.inspectorPort }),
       unsafeRuntimeEnv: { WORKERD_BINARY: workerdBinary(), WORKERD_PID_FILE: pidFile },
       log: runtime,
       handleStructuredLogs: ({ level, message }) => say(message, level),

@@ -93,12 +93,12 @@ describe("what it prints", () => {
 });
 
 describe("wrong settings are told by name, and nothing is started", () => {
-  test.each(["PORT", "SANDBOX_PORT"])("%s is taken", async (name) => {
+  test.each(["PORT", "SANDBOX_PORT", "INSPECTOR_PORT"])("%s is taken", async (name) => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
-    const [free] = await freePorts(1);
+    const [free, other] = await freePorts(2);
     const port = String((taken.address() as { port: number }).port);
-    const env = { PORT: `${free}`, SANDBOX_PORT: `${free}`, [name]: port, STATE_DIR: "/tmp/tollgate-never-made" };
+    const env = { PORT: `${free}`, SANDBOX_PORT: `${other}`, [name]: port, STATE_DIR: "/tmp/tollgate-never-made" };
     const { code, output } = await runStart(env);
     expect(code).toBe(1);
     expect(output).toContain(`${name}: port ${port} is taken`);
@@ -109,6 +109,7 @@ describe("wrong settings are told by name, and nothing is started", () => {
   test.each([
     ["PORT", "eighty"],
     ["SANDBOX_PORT", "70000"],
+    ["INSPECTOR_PORT", "8787"],
     ["ADMIN_TOKEN", "too-short"],
   ])("%s=%s", async (name, value) => {
     const { code, output } = await runStart({ [name]: value });
