@@ -4,15 +4,7 @@
  */
 
 import type { NewModel } from "../client/operator.ts";
-
-/** Cost and price of each unit. */
-const at = (units: Record<string, number>) =>
-  Object.fromEntries(
-    Object.entries(units).map(([unit, cost]) => [
-      unit,
-      { cost_usd: cost, price_usd: Number((cost * 1.25).toFixed(9)) },
-    ]),
-  );
+import { at } from "./demo-prices.ts";
 
 const chat = (cost: number) => ({
   kind: "chat" as const,

@@ -60,9 +60,9 @@ async function start(settings: Settings): Promise<void> {
   const gatewayUrl = `http://localhost:${settings.port}`;
   const sandboxUrl = `http://localhost:${settings.sandboxPort}`;
   await Promise.all([expectAnswer(gatewayUrl), expectAnswer(sandboxUrl)]);
-  const { key } = await prepareDemo(gatewayUrl, adminToken, sandboxUrl, state);
+  const demo = await prepareDemo(gatewayUrl, adminToken, sandboxUrl, state);
   process.stdout.write(
-    welcome({ gateway: gatewayUrl, sandbox: sandboxUrl, key, adminToken, stateDir: settings.stateDir }),
+    welcome({ gateway: gatewayUrl, sandbox: sandboxUrl, ...demo, adminToken, stateDir: settings.stateDir }),
   );
 }
 

@@ -1,14 +1,18 @@
 /** What `npm start` prints for a newcomer: commands to paste, and `ready` as the last line. */
 
+import { DEMO_LAUNCH } from "./demo-compute.ts";
+
 export interface Welcome {
   readonly gateway: string;
   readonly sandbox: string;
   readonly key: string;
+  /** Whether the key may rent GPUs. */
+  readonly compute: boolean;
   readonly adminToken: string;
   readonly stateDir: string;
 }
 
-export function welcome({ gateway, sandbox, key, adminToken, stateDir }: Welcome): string {
+export function welcome({ gateway, sandbox, key, compute, adminToken, stateDir }: Welcome): string {
   const body = JSON.stringify({
     model: "chat",
     stream: true,
@@ -35,7 +39,21 @@ From the SDK:
     messages: [{ role: "user", content: "Say hello." }],
   });
   console.log(answer.choices[0].message.content);
-
+${compute ? launching(gateway, key) : ""}
 ready ${gateway}
+`;
+}
+
+/** ID: the `id` in the answer to the launch. */
+function launching(gateway: string, key: string): string {
+  const [url, auth] = [`${gateway}/gpu-instances`, `-H 'Authorization: Bearer ${key}'`];
+  return `
+A GPU instance for an hour at most; then what it is doing, and its end (ID is the id that the launch answers):
+
+curl ${url} ${auth} -H 'Content-Type: application/json' -d '${JSON.stringify(DEMO_LAUNCH)}'
+curl ${url}/ID ${auth}
+curl -X POST ${url}/ID/terminate ${auth}
+
+The same with progress and costs: TOLLGATE_URL=${gateway} TOLLGATE_KEY=${key} npx node examples/compute.ts
 `;
 }

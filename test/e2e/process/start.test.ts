@@ -1,10 +1,11 @@
 /** `npm start` as a newcomer meets it, and all the ways in which it ends. */
 import { execFile, spawn } from "node:child_process";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, rmSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { OperatorClient } from "../../../client/operator.ts";
 import { eventually } from "../../support/eventually.ts";
 import { Operator } from "../../support/operator.ts";
 import { freePorts } from "../../support/ports.ts";
@@ -37,8 +38,14 @@ describe("what it prints", () => {
     return found.trim();
   };
 
+  /** Of the last start. */
+  const rentalLines = (): string[] => {
+    const last = tollgate.output.slice(tollgate.output.lastIndexOf("base URL"));
+    return last.split("\n").filter((one) => /^curl .*\/gpu-instances/.test(one));
+  };
+
   test("the curl line works as it stands and streams", async () => {
-    const { stdout } = await run("bash", ["-c", `${line("curl ")} --silent --show-error --fail`]);
+    const { stdout } = await run("bash", ["-c", `${line("curl -N")} --silent --show-error --fail`]);
     expect(stdout.match(/^data: /gm)?.length).toBeGreaterThan(3);
     expect(stdout.trimEnd().endsWith("data: [DONE]")).toBe(true);
   });
@@ -70,11 +77,35 @@ describe("what it prints", () => {
       return (await response.json()) as { data: unknown[] };
     };
     const paths = ["/accounts/demo/ledger", "/accounts/demo/keys", "/models", "/aliases", "/instances", "/upstreams"];
+
     const before = await Promise.all(paths.map(read));
     await tollgate.restart();
     expect([line("key"), line("admin token")]).toEqual([key, token]);
     expect(await Promise.all(paths.map(read))).toEqual(before);
-    await run("bash", ["-c", `${line("curl ")} --silent --show-error --fail`]);
+    await run("bash", ["-c", `${line("curl -N")} --silent --show-error --fail`]);
+  });
+
+  test("a state of a version without compute is given it, with a key that has the scope", async () => {
+    const admin = new OperatorClient({ url: tollgate.url, token: line("admin token").split(/\s+/).at(-1) ?? "" });
+    const key = line("key");
+    await admin.call("PATCH", "/accounts/demo", { compute_enabled: false, compute_upstream: null });
+    rmSync(join(tollgate.stateDir, "secrets", "demo-compute"));
+    await tollgate.restart();
+    expect([line("key") === key, rentalLines().length]).toEqual([false, 3]);
+  });
+
+  test("the other curl lines launch a GPU instance, show it and end it", async () => {
+    const call = async <Body>(command = "", id = 0) => {
+      const { stdout } = await run("bash", ["-c", `${command.replace("/ID", `/${id}`)} --silent --fail-with-body`]);
+      return JSON.parse(stdout) as Body;
+    };
+    const [launch, see, end] = rentalLines();
+    const { id, status } = await call<{ id: number; status: string }>(launch);
+    expect(status).toBe("pending");
+    const running = async () =>
+      (await call<{ instance: { status: string } }>(see, id)).instance.status === "running" ? true : undefined;
+    await eventually("it runs", running, { withinMs: 20_000, everyMs: 1_500 });
+    expect(await call(end, id)).toMatchObject({ id, status: "terminating_requested" });
   });
 
   test("secrets are kept for their owner only", () => {
