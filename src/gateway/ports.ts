@@ -20,7 +20,7 @@ import type { ComputeAccount } from "../core/compute/calls.ts";
 import type { BrokerPort } from "../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
-import type { RoutingSnapshot, Target } from "../core/routing/routes.ts";
+import type { RoutingSnapshot, Target, UpstreamRow } from "../core/routing/routes.ts";
 import type { Health } from "../core/routing/target-health.ts";
 import type { BodyRoom } from "../core/uploads/upload-limiter.ts";
 import type { JobView, NewJob } from "../core/video/jobs.ts";
@@ -29,6 +29,7 @@ export interface Ports {
   readonly directory: Directory;
   readonly secrets: Secrets;
   readonly upstreams: Upstreams;
+  readonly services: Services;
   /** This isolate's places for large bodies. */
   readonly bodies: BodyRoom;
   /** This isolate's places for bodies that are neither small nor large. */
@@ -154,6 +155,34 @@ export interface Upstreams {
   send(target: Target, request: UpstreamRequest, routing: RoutingSnapshot): Promise<UpstreamAnswer>;
   /** Removes the upstream's credentials, hosts and account ids from a message and cuts it to 1 KB. */
   scrub(message: string, target: Target, routing: RoutingSnapshot): string;
+}
+
+/** A request on a service path of an instance or a cluster, as it goes upstream. */
+export interface PassedRequest {
+  readonly method: string;
+  /** Below the upstream's root. */
+  readonly path: string;
+  /** Without a key. */
+  readonly headers: Headers;
+  readonly body: ReadableStream<Uint8Array> | null;
+  /** What its sender declared; null: unknown. */
+  readonly bodyBytes: number | null;
+  /** Aborts when the client leaves. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * `telltale`: whether a text has the key or the upstream's host in it. `unusable`: there is no key that opens. `lost`: no
+ * connection, or it broke before an answer. `timeout`: no first byte in time.
+ */
+export type PassedAnswer =
+  | { readonly kind: "answer"; readonly response: Response; telltale(text: string): boolean }
+  | { readonly kind: "unusable" | "lost" | "timeout" };
+
+/** Service paths of instances and clusters. */
+export interface Services {
+  /** Sends it once, with the upstream's key of service paths; follows no redirect. Never rejects. */
+  pass(upstream: UpstreamRow, request: PassedRequest): Promise<PassedAnswer>;
 }
 
 /** A line of the operator's log: an event with ids and numbers. */

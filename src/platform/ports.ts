@@ -19,6 +19,7 @@ import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from ".
 import { log } from "./log.ts";
 import type { PlatformSecrets } from "./secrets.ts";
 import { upstreamsWith } from "./upstream/client.ts";
+import { servicesWith } from "./upstream/service-client.ts";
 
 /** Lives as long as the isolate. */
 const edge: EdgeState = newEdgeState();
@@ -57,6 +58,7 @@ export function openPorts(
     ),
     secrets,
     upstreams: upstreamsWith(secrets, health),
+    services: servicesWith(secrets),
     bodies,
     mediumBodies,
     answers,

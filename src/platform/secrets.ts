@@ -38,6 +38,9 @@ export interface PlatformSecrets extends Secrets {
   unseal(upstream: string, sealed: string): Promise<string>;
 }
 
+/** What the key of service paths is bound to: it opens in no other place, the control key not in its own. */
+export const serviceSeal = (upstream: string): string => `service ${upstream}`;
+
 export type SecretsOutcome = { ok: true; secrets: PlatformSecrets } | { ok: false; fault: SecretFault };
 
 const LEAST_PEPPER_CHARACTERS = 32;

@@ -177,6 +177,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       },
       scrub: (message) => message.replaceAll("u.test", "[removed]"),
     },
+    services: { pass: async () => ({ kind: "unusable" }) },
     bodies: options.bodies ?? new BodyRoom(),
     mediumBodies: options.mediumBodies ?? BodyRoom.forMedium(),
     answers: options.answers ?? new BodyRoom(ANSWER_ROOM_BYTES),

@@ -1,8 +1,8 @@
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
-import { readSecrets } from "../../src/platform/secrets.ts";
+import { readSecrets, serviceSeal } from "../../src/platform/secrets.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
 afterAll(settled);
@@ -190,6 +190,177 @@ describe("upstreams", () => {
     expect(await done("DELETE", "/upstreams/used")).toEqual({ id: "used", deleted: true });
     expect(await call("GET", "/upstreams/used")).toMatchObject(refusal(404, "not_found", "upstream"));
     expect(await call("DELETE", "/upstreams/used")).toMatchObject(refusal(404, "not_found", "upstream"));
+  });
+});
+
+describe("the key of service paths", () => {
+  const HOST = "https://pods.example";
+  const SERVICE_KEY = "sk-service-0123456789";
+  type Echo = (headers: Record<string, string>) => unknown;
+  /** An upstream whose echo answers what it got, but for what `hidden` says. */
+  async function checked(id: string, echo: Echo, status = 200) {
+    const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
+      expect(String(url)).toBe(`${HOST}/gpu-instances/77/service/`);
+      const headers = Object.fromEntries(new Headers(init?.headers));
+      expect(headers.authorization).toBe(`Bearer ${SERVICE_KEY}`);
+      return Response.json(echo(headers), { status });
+    });
+    const answer = await call("POST", `/upstreams/${id}/check`, { echo: 77 });
+    fetched.mockRestore();
+    return answer.body;
+  }
+  const honest: Echo = ({ authorization: _, ...headers }) => ({ method: "GET", headers });
+  const put = (id: string, fields: object = {}) =>
+    done("PUT", `/upstreams/${id}`, { base_url: HOST, api_key: CREDENTIAL, service_api_key: SERVICE_KEY, ...fields });
+  const checkedAt = async (id: string) => (await done("GET", `/upstreams/${id}`)).service_checked_at;
+
+  it("is sealed, never shown, and bound to its own place", async () => {
+    expect(await put("pods")).toMatchObject({ service_api_key_set: true, service_checked_at: null });
+    await settled();
+    const row = await env.BOOKS.prepare("select * from upstreams where id = 'pods'").first<Json>();
+    const shown = JSON.stringify(row) + (await env.EDGE.get("routing")) + (await call("GET", "/upstreams")).text;
+    expect(shown).not.toContain(SERVICE_KEY);
+    const secrets = await readSecrets(env);
+    if (!secrets.ok) throw new Error("no secrets");
+    await expect(secrets.secrets.unseal("pods", row.sealed_service_key)).rejects.toThrow();
+    expect(await secrets.secrets.unseal(serviceSeal("pods"), row.sealed_service_key)).toBe(SERVICE_KEY);
+    expect(await done("PUT", "/upstreams/pods", { base_url: HOST })).toMatchObject({ service_api_key_set: true });
+    expect(await done("PUT", "/upstreams/pods", { base_url: HOST, service_api_key: null })).toMatchObject({
+      service_api_key_set: false,
+    });
+  });
+
+  it("is another than the control key, given or stored", async () => {
+    const same = { base_url: HOST, api_key: CREDENTIAL, service_api_key: CREDENTIAL };
+    expect(await call("PUT", "/upstreams/same", same)).toMatchObject(bad("service_api_key"));
+    await put("same");
+    expect(await call("PUT", "/upstreams/same", { base_url: HOST, api_key: SERVICE_KEY })).toMatchObject(
+      bad("service_api_key"),
+    );
+  });
+
+  it("goes to no other origin: both are given anew there", async () => {
+    await put("moving");
+    const elsewhere = { base_url: "https://pods.example:8443" };
+    expect(await call("PUT", "/upstreams/moving", elsewhere)).toMatchObject(bad("api_key"));
+    expect(await call("PUT", "/upstreams/moving", { ...elsewhere, api_key: "k" })).toMatchObject(
+      bad("service_api_key"),
+    );
+    const one = { ...elsewhere, service_api_key: "s" };
+    expect(await call("PUT", "/upstreams/moving", one)).toMatchObject(bad("api_key"));
+    expect(await done("PUT", "/upstreams/moving", { ...one, api_key: "k" })).toMatchObject(elsewhere);
+  });
+
+  it("is on once the echo has seen a marker and no key of ours", async () => {
+    await put("on");
+    expect(await checked("on", honest)).toEqual({
+      ok: true,
+      status: 200,
+      latency_ms: expect.any(Number),
+      model: null,
+      problem: null,
+    });
+    expect(await checkedAt("on")).toMatch(/^20/);
+  });
+
+  it.each<[string, object]>([
+    ["the address", { base_url: `${HOST}/other` }],
+    ["the control key", { api_key: "sk-other" }],
+    ["the service key", { service_api_key: "sk-other" }],
+    ["the service key for none", { service_api_key: null }],
+  ])("is off again with a change of %s, and stays on without", async (_, change) => {
+    await put("changed");
+    await checked("changed", honest);
+    await done("PUT", "/upstreams/changed", { base_url: HOST, region: "somewhere", shared: true });
+    expect(await checkedAt("changed")).toMatch(/^20/);
+    const answer = await done("PUT", "/upstreams/changed", { base_url: HOST, ...change });
+    expect(answer.service_checked_at).toBeNull();
+    expect(await checkedAt("changed")).toBeNull();
+  });
+
+  it("is off by a change in the books that knows nothing of it", async () => {
+    await put("by-hand");
+    await checked("by-hand", honest);
+    await env.BOOKS.prepare("update upstreams set base_url = 'https://evil.example' where id = 'by-hand'").run();
+    expect(await checkedAt("by-hand")).toBeNull();
+  });
+
+  it.each<[string, Echo]>([
+    ["authorization", (headers) => ({ headers })],
+    [
+      "a name with authorization in it",
+      (headers) => ({ ...(honest(headers) as object), "X-Original-Authorization": "x" }),
+    ],
+    ["an API key", (headers) => [honest(headers), ["X-API-KEY", "hidden"]]],
+    ["the service key as text", (headers) => ({ raw: `GET / HTTP/1.1\nX-A: ${headers.authorization?.slice(7)}` })],
+    ["the control key", (headers) => [honest(headers), [[["deep", { down: `Bearer ${CREDENTIAL}` }]]]]],
+  ])("an echo that shows %s turns it off, and says that the key was seen", async (_, echo) => {
+    await put("leaks");
+    await checked("leaks", honest);
+    expect(await checked("leaks", echo)).toMatchObject({ ok: false, problem: expect.stringContaining("Revoke") });
+    expect(await checkedAt("leaks")).toBeNull();
+    expect(await checked("leaks", echo, 500)).toMatchObject({ ok: false, problem: expect.stringContaining("Revoke") });
+  });
+
+  it("what proves nothing changes nothing: no marker, no JSON, another status, silence", async () => {
+    await put("proves");
+    const off = async (problem: string, echo: Echo, status = 200) => {
+      expect(await checked("proves", echo, status)).toMatchObject({
+        ok: false,
+        problem: expect.stringContaining(problem),
+      });
+      return checkedAt("proves");
+    };
+    expect(await off("x-check-marker", () => ({ headers: {} }))).toBeNull();
+    await checked("proves", honest);
+    expect(await off("x-check-marker", () => "{")).not.toBeNull();
+    expect(await off("200", honest, 404)).not.toBeNull();
+    const broken = vi.spyOn(globalThis, "fetch").mockRejectedValue(new Error("lost"));
+    const { body } = await call("POST", "/upstreams/proves/check", { echo: 77 });
+    broken.mockRestore();
+    expect(body).toMatchObject({ ok: false, status: null });
+    expect(await checkedAt("proves")).not.toBeNull();
+  });
+
+  it("a check that a change overtakes records nothing", async () => {
+    await put("overtaken");
+    const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (_, init) => {
+      await done("PUT", "/upstreams/overtaken", { base_url: `${HOST}/new`, service_api_key: "sk-new" });
+      return Response.json(honest(Object.fromEntries(new Headers(init?.headers))));
+    });
+    expect(await call("POST", "/upstreams/overtaken/check", { echo: 77 })).toMatchObject({
+      status: 409,
+      body: { error: { code: "upstream_changed" } },
+    });
+    fetched.mockRestore();
+    expect(await checkedAt("overtaken")).toBeNull();
+  });
+
+  it("is needed for a check with `echo`; without, the list of models is read with the control key", async () => {
+    await done("PUT", "/upstreams/plain", { base_url: HOST, api_key: CREDENTIAL });
+    expect((await call("POST", "/upstreams/plain/check", { echo: 77 })).body.error.code).toBe("no_service_key");
+    expect((await call("POST", "/upstreams/nowhere/check")).status).toBe(404);
+    const models = async (status: number, body: unknown) => {
+      const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
+        expect(`${url}`).toBe(`${HOST}/v1/models`);
+        expect(new Headers(init?.headers).get("authorization")).toBe(`Bearer ${CREDENTIAL}`);
+        return Response.json(body, { status });
+      });
+      const answer = await call("POST", "/upstreams/plain/check", {});
+      fetched.mockRestore();
+      return answer.body;
+    };
+    expect(await models(200, { data: [{ id: "llama-7b" }] })).toMatchObject({
+      ok: true,
+      status: 200,
+      model: "llama-7b",
+    });
+    expect(await models(200, [])).toMatchObject({ ok: true, model: null });
+    expect(await models(401, { error: "secret" })).toMatchObject({
+      ok: false,
+      problem: expect.stringContaining("key"),
+    });
+    expect(await models(500, null)).toMatchObject({ ok: false, status: 500 });
   });
 });
 

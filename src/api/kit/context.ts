@@ -5,7 +5,7 @@
 
 import type { BrokerPort } from "../../core/compute/control.ts";
 import type { AccountNumber } from "../../core/ids.ts";
-import type { Directory, LogLine } from "../../gateway/ports.ts";
+import type { Directory, LogLine, Ports } from "../../gateway/ports.ts";
 import { type AccountRow, findAccount } from "../../platform/d1/accounts.ts";
 import type { EdgeNotices } from "../../platform/edge/directory.ts";
 import { openPorts, type PlatformPorts } from "../../platform/ports.ts";
@@ -21,6 +21,8 @@ export interface AdminContext {
   account(number: AccountNumber): AccountObject;
   /** Of an upstream for compute. */
   broker(upstream: string): BrokerPort;
+  /** What a check calls an upstream with. */
+  readonly calls: Pick<Ports, "upstreams" | "services" | "now" | "newCallId">;
   now(): number;
   log(line: LogLine): void;
 }
@@ -47,6 +49,7 @@ export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
     secrets: ports.secrets,
     account: (number) => accountInTime(ports, number),
     broker: ports.broker,
+    calls: ports,
     now: ports.now,
     log: ports.log,
   };

@@ -22,6 +22,7 @@ import { addCompute } from "./compute.ts";
 import { addInstances } from "./instances.ts";
 import { addLedger } from "./ledger.ts";
 import { addModels } from "./models.ts";
+import { addUpstreamCheck } from "./upstream-check.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
 
@@ -42,6 +43,7 @@ const RESOURCES = [
   (api: AdminRoutes) => addTeams(api, IN_ANY_ACCOUNT),
   (api: AdminRoutes) => addKeys(api, IN_ANY_ACCOUNT),
   addUpstreams,
+  addUpstreamCheck,
   addAliases,
   addInstances,
   addModels,

@@ -1,6 +1,6 @@
 /** Upstreams in bodies and answers. */
 import * as z from "zod";
-import { slug } from "../kit/fields.ts";
+import { slug, timeAnswer } from "../kit/fields.ts";
 
 /** The longest time for one call, ms: holds are not renewed for longer. */
 const LONGEST_MS = 3_600_000;
@@ -32,16 +32,18 @@ const timeouts = z.strictObject({
   total_ms: milliseconds,
 });
 
+const credential = z.string().regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters");
+
 const fields = {
   base_url: baseUrl,
-  api_key: z
-    .string()
-    .regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters")
-    .optional()
-    .meta({
-      description:
-        "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
-    }),
+  api_key: credential.optional().meta({
+    description:
+      "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
+  }),
+  service_api_key: credential.nullable().optional().meta({
+    description:
+      "Write-only: a second key of the same account, for service paths of instances and clusters alone. Absent keeps the one that is there, null removes it",
+  }),
   region: slug.nullable().optional(),
   shared: z.boolean().optional().meta({
     description: "For compute: seats many accounts, which then share what the upstream account cannot part",
@@ -59,6 +61,10 @@ export const UpstreamAnswer = z
     id: z.string(),
     base_url: z.string(),
     api_key_set: z.literal(true),
+    service_api_key_set: z.boolean(),
+    service_checked_at: timeAnswer.nullable().meta({
+      description: "When a check with `echo` last passed; null: service paths are off",
+    }),
     region: z.string().nullable(),
     shared: z.boolean(),
     timeouts: z.object({

@@ -6,17 +6,20 @@
 import * as z from "zod";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
 import { deleteUpstream, findUpstream, listUpstreams, putUpstream, readUpstream } from "../../platform/d1/upstreams.ts";
+import { type PlatformSecrets, serviceSeal } from "../../platform/secrets.ts";
 import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, namedPage, pageRequest, slug } from "../kit/fields.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
-
+import { toIsoOrNull } from "../kit/serializers.ts";
 import { UpstreamAnswer, UpstreamBody, UpstreamPatch } from "./upstream-schema.ts";
 
 const serializeUpstream = (row: UpstreamRow) => ({
   id: row.id,
   base_url: row.baseUrl,
   api_key_set: true as const,
+  service_api_key_set: row.service !== undefined,
+  service_checked_at: toIsoOrNull(row.service?.checkedMs ?? null),
   region: row.region,
   shared: row.shared,
   timeouts: {
@@ -67,16 +70,49 @@ const remove = route({
   answers: { 200: answers("Deleted", Deleted) },
 });
 
-/** The stored credential, kept if the request gives none and the host is unchanged. */
-function keptCredential(stored: UpstreamRow | undefined, baseUrl: string): string {
-  if (!stored) throw invalid("api_key", "`api_key` is required: this upstream has none yet.");
-  if (new URL(stored.baseUrl).origin !== new URL(baseUrl).origin) {
-    throw invalid("api_key", "`api_key` is required: `base_url` names another host than the stored key was given for.");
+type Given = Pick<z.output<typeof UpstreamPatch>, "api_key" | "service_api_key">;
+type Secrets = Pick<PlatformSecrets, "seal" | "unseal">;
+type Keys = Pick<UpstreamRow, "sealedApiKey" | "service">;
+
+/** Given credentials are sealed; stored ones are kept, but not for another host than they were given for. */
+async function credentialsOf(
+  { id, baseUrl }: Pick<UpstreamRow, "id" | "baseUrl">,
+  body: Given,
+  stored: UpstreamRow | undefined,
+  secrets: Secrets,
+): Promise<Keys> {
+  const moved = stored && new URL(stored.baseUrl).origin !== new URL(baseUrl).origin;
+  const again = (field: string) =>
+    invalid(field, `\`${field}\` is required: \`base_url\` names another host than the stored key was given for.`);
+  if (body.api_key === undefined) {
+    if (!stored) throw invalid("api_key", "`api_key` is required: this upstream has none yet.");
+    if (moved) throw again("api_key");
   }
-  return stored.sealedApiKey;
+  if (body.service_api_key === undefined && stored?.service && moved) throw again("service_api_key");
+  const sealedApiKey = body.api_key === undefined ? stored?.sealedApiKey : await secrets.seal(id, body.api_key);
+  const sealedKey =
+    body.service_api_key === undefined
+      ? stored?.service?.sealedKey
+      : body.service_api_key && (await secrets.seal(serviceSeal(id), body.service_api_key));
+  if (sealedKey && (await sameKey(id, sealedApiKey ?? "", sealedKey, secrets))) {
+    throw invalid(
+      "service_api_key",
+      "`service_api_key` must differ from `api_key`: calls of tenants' services would use up those that end machines.",
+    );
+  }
+  return { sealedApiKey: sealedApiKey ?? "", ...(sealedKey && { service: { sealedKey, checkedMs: null } }) };
 }
 
-type Settings = Omit<UpstreamRow, "id" | "sealedApiKey">;
+/** False where one cannot be opened: then it is of no use either. */
+async function sameKey(id: string, control: string, service: string, secrets: Secrets): Promise<boolean> {
+  try {
+    return (await secrets.unseal(id, control)) === (await secrets.unseal(serviceSeal(id), service));
+  } catch {
+    return false;
+  }
+}
+
+type Settings = Omit<UpstreamRow, "id" | "sealedApiKey" | "service">;
 const NEW_UPSTREAM: Omit<Settings, "baseUrl"> = { region: null, shared: false, timeouts: DEFAULT_TIMEOUTS };
 
 /** `base` with what the body names. */
@@ -103,14 +139,15 @@ async function change(
   baseOf: (stored: UpstreamRow | undefined) => Settings,
   body: z.output<typeof UpstreamPatch>,
 ): Promise<UpstreamRow> {
-  const given = body.api_key === undefined ? undefined : await context.secrets.seal(id, body.api_key);
   for (let tried = 0; tried < TRIES; tried++) {
     const found = await readUpstream(context.books, id);
     const settings = settingsOf(baseOf(found?.row), body);
-    const row: UpstreamRow = { id, ...settings, sealedApiKey: given ?? keptCredential(found?.row, settings.baseUrl) };
+    const keys = await credentialsOf({ id, ...settings }, body, found?.row, context.secrets);
+    const row: UpstreamRow = { id, ...settings, ...keys };
     if (await putUpstream(context.books, row, context.now(), found?.version ?? "none")) {
       await context.edge.routingChanged();
-      return row;
+      // Read again: whether service paths stay on is known there.
+      return (await findUpstream(context.books, id)) ?? row;
     }
   }
   throw conflict("upstream_changing", `Others change the upstream '${id}' at this moment. Send this again.`);

@@ -40,7 +40,17 @@ export interface UpstreamRow {
   readonly shared: boolean;
   /** AES-GCM under `MASTER_KEY`; only the platform opens it. */
   readonly sealedApiKey: string;
+  /** What service paths need; absent without their key. */
+  readonly service?: ServiceAccess;
   readonly timeouts: UpstreamTimeouts;
+}
+
+/** The key of service paths, apart from the control key: a tenant's pod may use up its calls. */
+interface ServiceAccess {
+  /** AES-GCM under `MASTER_KEY`. */
+  readonly sealedKey: string;
+  /** When a check last showed that pods do not get the key; null: service paths are off. */
+  readonly checkedMs: number | null;
 }
 
 /** An upstream and a model there. */

@@ -65,7 +65,7 @@ export async function readUpstream(
   answer: Answered,
   maxBytes: number,
   signal: AbortSignal,
-  ports: Ports,
+  ports: Pick<Ports, "now">,
 ): Promise<Uint8Array<ArrayBuffer> | "lost" | "timeout" | "malformed"> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -86,7 +86,7 @@ export async function readChunks<T extends Taken>(
   answer: Answered,
   take: (chunk: Uint8Array) => T,
   signal: AbortSignal,
-  ports: Ports,
+  ports: Pick<Ports, "now">,
 ): Promise<Exclude<T, "more"> | "ended" | "lost" | "timeout"> {
   if (!answer.response.body) return "ended";
   const reader = answer.response.body.getReader();

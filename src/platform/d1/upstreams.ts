@@ -15,10 +15,13 @@ export interface StoredUpstream {
   idle_ms: number;
   total_ms: number;
   shared: number;
+  sealed_service_key: string | null;
+  service_checked_ms: number | null;
 }
 
-export const UPSTREAM_COLUMNS =
-  "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, answer_ms, idle_ms, total_ms, shared";
+const WRITTEN_COLUMNS =
+  "id, base_url, region, sealed_api_key, connect_ms, first_byte_ms, answer_ms, idle_ms, total_ms, shared, sealed_service_key";
+export const UPSTREAM_COLUMNS = `${WRITTEN_COLUMNS}, service_checked_ms`;
 
 export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   id: stored.id,
@@ -26,6 +29,9 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
   region: stored.region,
   shared: stored.shared === 1,
   sealedApiKey: stored.sealed_api_key,
+  ...(stored.sealed_service_key !== null && {
+    service: { sealedKey: stored.sealed_service_key, checkedMs: stored.service_checked_ms },
+  }),
   timeouts: {
     connectMs: stored.connect_ms,
     firstByteMs: stored.first_byte_ms,
@@ -36,7 +42,7 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
 });
 
 /**
- * Writes the row. `expected`: writes only over the row that was read with this version, or where there is none. Returns
+ * Writes the row. A changed address or key ends what a check had shown: a trigger sees to that. `expected`: writes only over the row that was read with this version, or where there is none. Returns
  * false if it is not so any more.
  */
 export async function putUpstream(
@@ -47,13 +53,13 @@ export async function putUpstream(
 ): Promise<boolean> {
   const { meta } = await books
     .prepare(
-      `insert into upstreams (${UPSTREAM_COLUMNS}, created_ms, changed_ms)
-       select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11
-         where ?12 = 'any' or (select changed_ms from upstreams where id = ?1) is nullif(?12, 'none')
+      `insert into upstreams (${WRITTEN_COLUMNS}, created_ms, changed_ms)
+       select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12
+         where ?13 = 'any' or (select changed_ms from upstreams where id = ?1) is nullif(?13, 'none')
        on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
          sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
          first_byte_ms = excluded.first_byte_ms, answer_ms = excluded.answer_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms,
-         shared = excluded.shared,
+         shared = excluded.shared, sealed_service_key = excluded.sealed_service_key,
          -- Never the same twice: it is the version too.
          changed_ms = max(excluded.changed_ms, upstreams.changed_ms + 1)`,
     )
@@ -68,6 +74,7 @@ export async function putUpstream(
       row.timeouts.idleMs,
       row.timeouts.totalMs,
       row.shared ? 1 : 0,
+      row.service?.sealedKey ?? null,
       nowMs,
       expected,
     )
@@ -97,6 +104,22 @@ export async function listUpstreams(books: D1Database, page: PageRequest): Promi
     .bind(page.cursor ?? "", page.limit + 1)
     .all<StoredUpstream>();
   return cutPage(results.map(upstreamOf), page, (row) => row.id);
+}
+
+/** Records what a check of service paths showed of this address and these keys; `checkedMs` null: a pod was sent a key. */
+export async function recordServiceCheck(
+  books: D1Database,
+  row: UpstreamRow,
+  checkedMs: number | null,
+): Promise<boolean> {
+  const { meta } = await books
+    .prepare(
+      `update upstreams set service_checked_ms = ?5
+       where id = ?1 and base_url = ?2 and sealed_api_key = ?3 and sealed_service_key = ?4`,
+    )
+    .bind(row.id, row.baseUrl, row.sealedApiKey, row.service?.sealedKey ?? null, checkedMs)
+    .run();
+  return meta.changes > 0;
 }
 
 /** Returns the ids that have no upstream. */

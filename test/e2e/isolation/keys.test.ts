@@ -177,6 +177,7 @@ describe("bodies and queries", () => {
     "POST /admin/accounts/{account}/keys/{key}/rotate": {},
     "PUT /admin/upstreams/{upstream}": { base_url: "https://x.example", api_key: "k" },
     "PATCH /admin/upstreams/{upstream}": {},
+    "POST /admin/upstreams/{upstream}/check": {},
     "PUT /admin/aliases/{alias}": { targets: [{ upstream: "sandbox", model: "llama-7b" }] },
     "PUT /admin/instances/{instance_id}": { account: "x", name: "x", upstreams: ["sandbox"] },
     "PUT /admin/models/{model}": { kind: "embedding", prices: { input_tokens: unit } },
