@@ -52,6 +52,7 @@ async function open(object: AccountService, number: number): Promise<void> {
     creditLimitNanoUsd: 0,
     computeEnabled: false,
     computeUpstream: null,
+    storageGraceDays: 7,
     onDisconnect: "cancel",
     plan: NO_PLAN,
     limits: LIMITS,

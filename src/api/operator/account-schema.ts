@@ -53,6 +53,13 @@ const fields = {
     .nullable()
     .optional()
     .meta({ description: "The upstream on which the account's compute lives; of one that is not `shared`, alone" }),
+  storage_grace_days: z
+    .int()
+    .min(3)
+    .max(3650)
+    .nullable()
+    .optional()
+    .meta({ description: "Days from the first unpaid day of storage until it is deleted; null: never" }),
   on_disconnect: z
     .enum(["cancel", "drain"])
     .optional()

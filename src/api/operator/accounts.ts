@@ -5,7 +5,7 @@
 import * as z from "zod";
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";
-import { NO_LIMITS } from "../../core/account/tenant.ts";
+import { NO_LIMITS, STORAGE_GRACE_DAYS } from "../../core/account/tenant.ts";
 import type { AccountId } from "../../core/ids.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { NO_PLAN } from "../../core/pricing/prices.ts";
@@ -49,6 +49,7 @@ const serializeAccount = (account: Account) => ({
   credit_limit_usd: toUsd(account.creditLimitNanoUsd),
   compute_enabled: account.computeEnabled,
   compute_upstream: account.computeUpstream,
+  storage_grace_days: account.storageGraceDays,
   on_disconnect: account.onDisconnect,
   plan: serializePlan(account.plan),
   balance_usd: toUsd(account.balanceNanoUsd),
@@ -64,6 +65,7 @@ const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
   creditLimitNanoUsd: 0,
   computeEnabled: false,
   computeUpstream: null,
+  storageGraceDays: STORAGE_GRACE_DAYS,
   onDisconnect: "cancel",
   plan: NO_PLAN,
   limits: NO_LIMITS,
@@ -78,6 +80,7 @@ function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields
     ...(body.bills_monthly !== undefined && { billsMonthly: body.bills_monthly }),
     ...(body.credit_limit_usd !== undefined && { creditLimitNanoUsd: body.credit_limit_usd }),
     ...(body.compute_upstream !== undefined && { computeUpstream: body.compute_upstream }),
+    ...(body.storage_grace_days !== undefined && { storageGraceDays: body.storage_grace_days }),
     ...(body.compute_enabled !== undefined && { computeEnabled: body.compute_enabled }),
     ...(body.on_disconnect !== undefined && { onDisconnect: body.on_disconnect }),
     ...(body.plan !== undefined && { plan: planFrom(body.plan) }),

@@ -3,7 +3,7 @@
  */
 import * as z from "zod";
 import type { BrokerView, Seen } from "../../core/compute/control.ts";
-import { clusterStatus, instanceStatus, type MachineRow } from "../../core/compute/resource.ts";
+import { clusterStatus, instanceStatus, isMachine, type MachineRow } from "../../core/compute/resource.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { seatedUpstreams } from "../../platform/d1/seats.ts";
@@ -155,7 +155,7 @@ export function addCompute(api: AdminRoutes): void {
     const state = await stateOf(context, id);
     return ok({
       upstream: state.upstream,
-      data: state.rows.map(({ upstream, row }) => serializeResource(upstream, row)),
+      data: state.rows.flatMap(({ upstream, row }) => (isMachine(row) ? [serializeResource(upstream, row)] : [])),
     });
   });
 

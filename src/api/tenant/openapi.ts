@@ -33,7 +33,7 @@ function routeOf({ id, method, path, summary, body, retry, errors, flow, answerS
   };
 }
 
-const COMPUTE_METHODS = { GET: "get", POST: "post", PATCH: "patch", DELETE: "delete" } as const;
+const COMPUTE_METHODS = { GET: "get", POST: "post", PUT: "put", PATCH: "patch", DELETE: "delete" } as const;
 
 /** A row of the compute table. Its documents are the service's own. */
 function computeRoute({ id, method, path, summary, schema, maxBytes, status, on }: ComputeEndpoint): Route {

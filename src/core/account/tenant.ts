@@ -39,6 +39,8 @@ export type Changes<Fields extends { readonly limits: Limits }> = Partial<Omit<F
   readonly limits?: Partial<Limits>;
 };
 
+export const STORAGE_GRACE_DAYS = 7;
+
 /** What the operator sets for an account. */
 export interface AccountFields {
   readonly name: string;
@@ -49,6 +51,8 @@ export interface AccountFields {
   readonly computeEnabled: boolean;
   /** The seat: the upstream on which the account's compute lives; null: none yet. */
   readonly computeUpstream: string | null;
+  /** Days from the first unpaid day of storage until it is deleted; null: never. */
+  readonly storageGraceDays: number | null;
   readonly onDisconnect: "cancel" | "drain";
   readonly plan: Plan;
   readonly limits: Limits;

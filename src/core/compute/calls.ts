@@ -4,7 +4,7 @@ import type { CallId, KeyDigest } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { GpuPrices } from "./facts.ts";
-import type { MachineRow } from "./resource.ts";
+import type { ResourceRow } from "./resource.ts";
 
 export interface ComputeRequest {
   readonly keyDigest: KeyDigest;
@@ -15,8 +15,10 @@ export interface ComputeRequest {
   readonly id: number | null | undefined;
   /** The body as the row's schema gives it, or what is wrong with it: that is said after access and limits. */
   readonly body: Outcome<{ body: unknown }>;
-  /** The price book's rows of GPUs that hold now. */
-  readonly gpuRows: readonly ModelRow[];
+  /** The price book's rows of GPUs and storage that hold now. */
+  readonly bookRows: readonly ModelRow[];
+  /** The upstreams that may seat several accounts. */
+  readonly sharedUpstreams: readonly string[];
   /** The deployment's mark, and six characters of base32, for the tag of a new resource. */
   readonly deployment: string;
   readonly random: string;
@@ -29,14 +31,16 @@ export interface ComputeRequest {
  */
 export type ComputeAnswer = Outcome<{
   readonly upstream: string;
-  readonly rows: readonly MachineRow[];
+  readonly rows: readonly ResourceRow[];
+  /** Those of `rows` that a running machine has mounted. */
+  readonly mounted: readonly number[];
   readonly gpuPrices: readonly (readonly [string, GpuPrices])[];
 }>;
 
 /** An account's compute for the operator. */
 export interface ComputeState {
   readonly upstream: string | null;
-  readonly rows: readonly { readonly upstream: string; readonly row: MachineRow }[];
+  readonly rows: readonly { readonly upstream: string; readonly row: ResourceRow }[];
 }
 
 /** The methods of an account object for compute. */

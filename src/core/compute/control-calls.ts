@@ -3,7 +3,7 @@
  * gets our tag in place of the tenant's name.
  */
 import type { ControlCall } from "./control.ts";
-import type { MachineRow, Setup } from "./resource.ts";
+import { isMachine, isStorage, type MachineRow, type ResourceRow, type Setup, type StorageRow } from "./resource.ts";
 import type { RowCall } from "./wants.ts";
 
 /** What the broker needs besides account and call id. */
@@ -11,7 +11,24 @@ export type ControlRequest = Pick<ControlCall, "cls" | "method" | "path" | "body
 
 const PATHS = { instance: "/gpu-instances", cluster: "/gpu-clusters" } as const;
 
-export function controlOf(row: MachineRow, call: RowCall): ControlRequest {
+export function controlOf(row: ResourceRow, call: RowCall): ControlRequest {
+  if (isMachine(row)) return machineCall(row, call);
+  if (isStorage(row)) return storageCall(row, call);
+  throw new Error(`nothing is sent for a row of kind ${row.kind}`);
+}
+
+const STORAGE_PATHS = { drive: "/cloud-drives", filesystem: "/shared-filesystems" } as const;
+
+function storageCall({ kind, id, tag, asked, upstreamId, rental }: StorageRow, { verb }: RowCall): ControlRequest {
+  const path = STORAGE_PATHS[kind];
+  if (verb !== "create") return request("stop", "DELETE", `${path}/${upstreamId ?? 0}`);
+  const body = { name: tag, region_id: asked.regionId, size_gb: asked.sizeGb };
+  // Upstream's own paths are unique by our ids; each attachment names the tenant's.
+  const whole = kind === "filesystem" ? { ...body, mount_path: `/mnt/${id}` } : body;
+  return request("call", "POST", path, whole, rental.rate.costNanoUsd);
+}
+
+function machineCall(row: MachineRow, call: RowCall): ControlRequest {
   const { rate, hours } = row.rental;
   if (call.verb === "create") {
     const body = row.kind === "instance" ? instanceBody(row) : clusterBody(row);

@@ -13,7 +13,16 @@ import type { UnitPrices } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
 import type { ComputeRefusal } from "./refusals.ts";
 import type { Act, Lengths } from "./rental.ts";
-import { gpusOf, type MachineKind, type MachineRow, type MadeBy } from "./resource.ts";
+import {
+  gpusOf,
+  isMachine,
+  type MachineRow,
+  type MadeBy,
+  type ResourceKind,
+  type ResourceRow,
+  type RowOf,
+  type StorageKind,
+} from "./resource.ts";
 import type { RowCall } from "./wants.ts";
 
 /** A region of upstream's availability list. */
@@ -23,7 +32,7 @@ export interface Region {
   readonly gpusPerNode: number;
 }
 
-/** Price and cost of a GPU type, per GPU-hour, with the account's plan applied. */
+/** Price and cost of a GPU type (per GPU-hour) or of storage (per GB-day), with the account's plan applied. */
 export interface GpuPrices {
   readonly price: UnitPrices;
   readonly cost: UnitPrices;
@@ -32,14 +41,16 @@ export interface GpuPrices {
 export interface Facts extends Lengths {
   readonly nowMs: number;
   readonly account: AccountNumber;
+  /** Whether the account's seat may be another account's too. */
+  readonly shared: boolean;
   /** The deployment's mark in tags. */
   readonly deployment: string;
   readonly by: MadeBy;
   /** The id and the six random base32 characters for a new row. */
   readonly nextId: number;
   readonly random: string;
-  /** All instances and clusters of the account, hidden and ended ones too. */
-  readonly rows: readonly MachineRow[];
+  /** What lives of the account, of every kind, and the row that the path names. */
+  readonly rows: readonly ResourceRow[];
   /** `max_gpus`; null: no limit. */
   readonly maxGpus: { readonly key: number | null; readonly team: number | null; readonly account: number | null };
   readonly money: Money;
@@ -49,13 +60,23 @@ export interface Facts extends Lengths {
    */
   readonly budgets: readonly BudgetUse[];
   readonly regions: readonly Region[];
+  /** The regions that offer storage; read for the calls that make some. */
+  readonly storageRegions: readonly string[];
   /** By GPU type; a type without a row is not sold. */
   readonly gpuPrices: ReadonlyMap<string, GpuPrices>;
+  /** Per GB-day; a kind without a row is not sold. */
+  readonly storagePrices: ReadonlyMap<StorageKind, GpuPrices>;
 }
 
-/** `call`: what to send, after the row is stored as `sent`. Null: nothing. */
+/** A row to store, with what to book for it. */
+interface Change {
+  readonly row: ResourceRow;
+  readonly acts: readonly Act[];
+}
+
+/** `also`: rows stored in the same transaction. `call`: what to send for `row` after all are stored; null: nothing. */
 export type Decision =
-  | { readonly ok: true; readonly row: MachineRow; readonly acts: readonly Act[]; readonly call: RowCall | null }
+  | (Change & { readonly ok: true; readonly also?: readonly Change[]; readonly call: RowCall | null })
   | Refused;
 
 export const refuse = (refusal: ComputeRefusal): Refused => refused({ kind: "compute", refusal });
@@ -63,8 +84,13 @@ export const invalid = (param: string, must: string): Refused =>
   refuse({ kind: "invalid", message: `\`${param}\` ${must}.`, param });
 
 /** The account's own row of this kind. Unknown, another kind's, another account's: undefined, one 404. */
-export function findRow(facts: Pick<Facts, "rows">, kind: MachineKind, id: number): MachineRow | undefined {
-  return facts.rows.find((row) => row.kind === kind && row.id === id && row.create !== "refused");
+export function findRow<Kind extends ResourceKind>(
+  { rows }: Pick<Facts, "rows">,
+  kind: Kind,
+  id: number,
+): RowOf<Kind> | undefined {
+  const row = rows.find((one) => one.kind === kind && one.id === id && one.create !== "refused");
+  return row as RowOf<Kind> | undefined;
 }
 
 /** The first level without room for `more` GPUs. */
@@ -77,7 +103,10 @@ export function gpuRefusal({ rows, maxGpus, by }: Facts, more: number): Refused 
   ] as const;
   for (const { level, allowed, counts } of levels) {
     if (allowed === null || (level === "team" && by.teamId === null)) continue;
-    const used = rows.filter(counts).reduce((sum, row) => sum + gpusOf(row), 0);
+    const used = rows
+      .filter(isMachine)
+      .filter(counts)
+      .reduce((sum, row) => sum + gpusOf(row), 0);
     if (used + more > allowed) return refuse({ kind: "gpu_limit", level, allowed, used });
   }
   return undefined;

@@ -6,6 +6,7 @@ import { asObject } from "../formats/json-fields.ts";
 import { toUsd } from "../pricing/money.ts";
 import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import type { GpuPrices, Region } from "./facts.ts";
+import { isMachine, type RentedRow, type StorageKind } from "./resource.ts";
 
 const TEXTS = ["id", "name", "gpu_type"] as const;
 const COUNTS = [
@@ -77,7 +78,14 @@ export function priceDocuments(rows: readonly ModelRow[], priceOf: (row: ModelRo
 }
 
 /** The price book row of a GPU type. Types may have spaces, so they are encoded. */
-export const gpuModel = (gpuType: string): string => `gpu/${encodeURIComponent(gpuType)}`;
+const gpuModel = (gpuType: string): string => `gpu/${encodeURIComponent(gpuType)}`;
+
+/** The price book row of drives or filesystems. */
+export const storageModel = (kind: StorageKind): string => `storage/${kind}`;
+
+/** The price book row that a resource is charged by. */
+export const modelOf = (row: RentedRow): string =>
+  isMachine(row) ? gpuModel(row.launched.gpuType) : storageModel(row.kind);
 
 export function gpuTypeOf(model: string): string {
   const encoded = model.slice("gpu/".length);

@@ -40,10 +40,10 @@ export interface Observed<Row> {
 }
 
 /** A create without an answer has failed if two lists lack it that were requested this long after it was sent. */
-const CREATE_PROOF_MS = 120_000;
-const LISTS_FOR_PROOF = 2;
+export const CREATE_PROOF_MS = 120_000;
+export const LISTS_FOR_PROOF = 2;
 /** Two reads with 404, this far apart, prove that it is gone. */
-const GONE_PROOF_MS = 60_000;
+export const GONE_PROOF_MS = 60_000;
 /** How long an extension may take to show, and how many times it is sent. */
 export const EXTEND_PROOF_MS = 60_000;
 export const MOST_EXTENDS = 2;

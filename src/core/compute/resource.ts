@@ -5,10 +5,10 @@
  * across all kinds.
  */
 import type { KeyId, TeamId } from "../ids.ts";
-import type { EndReason, MachineRental } from "./rental.ts";
+import type { EndReason, MachineRental, Rental, StorageRental } from "./rental.ts";
 
 export type MachineKind = "instance" | "cluster";
-type StorageKind = "drive" | "filesystem";
+export type StorageKind = "drive" | "filesystem";
 export type ResourceKind = MachineKind | StorageKind | "image" | "ssh_key";
 
 /** The key that made it. */
@@ -18,10 +18,13 @@ export interface MadeBy {
   readonly user: number | null;
 }
 
-/** An attached drive or filesystem, by our id. */
+/** An attached drive or filesystem, by our id. `upstream`: what the launch names there, or has made there. */
 interface Attachment {
   readonly id: number;
-  readonly mountPath: string | null;
+  readonly mountPath: string;
+  readonly upstream:
+    | { readonly kind: "existing"; readonly id: number }
+    | { readonly kind: "new"; readonly tag: string; readonly sizeGb: number };
 }
 
 /** What a PATCH may change. */
@@ -142,6 +145,77 @@ export interface MachineRow extends RowBase {
   readonly sending: Sending | null;
   readonly rental: MachineRental;
 }
+
+/** What was asked for; never changes. */
+interface StorageAsked {
+  readonly name: string;
+  readonly regionId: string;
+  readonly sizeGb: number;
+  /** Where a filesystem is mounted if an attachment says nothing else; null for a drive. */
+  readonly mountPath: string | null;
+}
+
+/** `none`: not seen yet. `ended`: proven and final. */
+type StorageState = "none" | "pending" | "available" | "deleting" | "ended";
+
+export interface StorageSeen {
+  readonly state: StorageState;
+  /** When it was first seen in this state. */
+  readonly sinceMs: number | null;
+  /** With `ended`: it was not deleted, but lost or never made. */
+  readonly lost: boolean;
+  readonly endedAtMs: number | null;
+  readonly askedAtMs: number;
+  readonly missing: Missing | null;
+  /** True while an ended row still exists upstream. It is deleted at the operator's cost. */
+  readonly haunts: boolean;
+}
+
+export interface StorageRow extends RowBase {
+  readonly kind: StorageKind;
+  readonly asked: StorageAsked;
+  /** The machine whose launch makes it; null: its own call. */
+  readonly launch: number | null;
+  readonly wants: { readonly end: WantedEnd | null };
+  readonly seen: StorageSeen;
+  /** The delete that was sent. */
+  readonly sending: { readonly tries: number; readonly lastMs: number } | null;
+  readonly rental: StorageRental;
+}
+
+export interface ImageRow extends RowBase {
+  readonly kind: "image";
+  readonly name: string;
+  readonly registryUrl: string;
+  /** Null without a stored credential. The secret itself is never stored here. */
+  readonly registryUsername: string | null;
+  readonly hasCredentials: boolean;
+  readonly deletedAtMs: number | null;
+}
+
+export interface KeyRow extends RowBase {
+  readonly kind: "ssh_key";
+  readonly name: string;
+  readonly publicKey: string;
+  readonly fingerprint: string;
+  readonly deletedAtMs: number | null;
+}
+
+export type RentedRow = MachineRow | StorageRow;
+export type ResourceRow = RentedRow | ImageRow | KeyRow;
+export type RowOf<Kind extends ResourceKind> = Kind extends MachineKind
+  ? MachineRow
+  : Kind extends StorageKind
+    ? StorageRow
+    : Kind extends "image"
+      ? ImageRow
+      : KeyRow;
+
+export const isMachine = (row: ResourceRow): row is MachineRow => row.kind === "instance" || row.kind === "cluster";
+export const isStorage = (row: ResourceRow): row is StorageRow => row.kind === "drive" || row.kind === "filesystem";
+
+/** The money of a row; null for what costs nothing. */
+export const rentalOf = (row: ResourceRow): Rental | null => ("rental" in row ? row.rental : null);
 
 /** Whether it runs or may start to: it counts against `max_gpus`, and its attachments are in use. */
 const isLive = (row: MachineRow): boolean => row.seen.state !== "ended" && row.create !== "refused";

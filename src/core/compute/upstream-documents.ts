@@ -7,6 +7,7 @@ import { NANO_PER_USD } from "../pricing/money.ts";
 import type { MachineDocument } from "./observe.ts";
 import { END_REASONS, type EndReason } from "./rental.ts";
 import type { SshAccess } from "./resource.ts";
+import type { StorageDocument } from "./storage-life.ts";
 
 const MOST_TEXT = 2_000;
 /** The range of plausible times; others count as absent. */
@@ -53,6 +54,30 @@ export function readMachine(body: string): MachineDocument | undefined {
     jupyterUrl: text(fields.jupyter_url),
   };
 }
+
+/** The contract's statuses of storage. Unpaid days of the operator's account change nothing for the row. */
+const STORAGE_STATES: Readonly<Record<string, StorageDocument["state"]>> = {
+  pending: "pending",
+  available: "available",
+  in_use: "available",
+  suspended: "available",
+  deleting: "deleting",
+  deleted: "deleted",
+  lost: "lost",
+};
+
+/** Parses a drive or filesystem. Undefined if it cannot be read. */
+export function readStorage(body: string): StorageDocument | undefined {
+  const { id, name, status } = parseObject(body) ?? {};
+  const upstreamId = count(id);
+  const tag = text(name);
+  const state =
+    typeof status === "string" && Object.hasOwn(STORAGE_STATES, status) ? STORAGE_STATES[status] : undefined;
+  return upstreamId === null || tag === null || !state ? undefined : { upstreamId, tag, state };
+}
+
+/** The name of any listed document: a tag, if it is ours. */
+export const readName = (body: string): string | undefined => text(parseObject(body)?.name) ?? undefined;
 
 function sshOf(fields: Record<string, unknown>): SshAccess | null {
   const access = {

@@ -190,7 +190,10 @@ function takeBackLaunch(row: MachineRow, nowMs: number): Observed<MachineRow> {
   return { row: { ...row, rental: closed, seen, hiddenAtMs: nowMs }, acts };
 }
 
-function refusalOf(outcome: Exclude<CallOutcome, { kind: "done" | "unknown" | "not_found" }>): ComputeRefusal {
+/** What the tenant is told of a call that upstream did not execute. */
+export function refusalOf(
+  outcome: Exclude<CallOutcome<unknown>, { kind: "done" | "unknown" | "not_found" }>,
+): ComputeRefusal {
   switch (outcome.kind) {
     case "refused":
       return { kind: "upstream_refused", status: outcome.status, text: outcome.text };

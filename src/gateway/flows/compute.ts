@@ -3,10 +3,11 @@
  * documents. The object decides and sends; nothing here knows an upstream's id.
  */
 import type { ComputeAnswer, ComputeRequest } from "../../core/compute/calls.ts";
-import { clusterDocument, instanceDocument, type Roots, wrappedInstance } from "../../core/compute/documents.ts";
+import { type Roots, wrappedInstance } from "../../core/compute/documents.ts";
 import type { GpuPrices } from "../../core/compute/facts.ts";
 import { priceDocuments, shownRegions, shownStorage } from "../../core/compute/market.ts";
-import type { MachineRow } from "../../core/compute/resource.ts";
+import { isMachine, type ResourceRow } from "../../core/compute/resource.ts";
+import { documentOf } from "../../core/compute/row-documents.ts";
 import { deploymentMark } from "../../core/compute/tag.ts";
 import { type ComputeEndpoint, idOf } from "../../core/endpoints/compute/compute-endpoint.ts";
 import { toHttp } from "../../core/http-refusal.ts";
@@ -68,7 +69,7 @@ async function answer(
   if (!asked.ok) return asked;
   const ours = new URL(request.url).origin;
   const upstream = routing.upstreams[asked.upstream]?.baseUrl ?? "";
-  const shown = await documentOf(endpoint, asked, { ours, upstream }, ports);
+  const shown = await bodyFor(endpoint, asked, { ours, upstream }, ports);
   if (!shown.ok) return shown;
   const headers = callHeaders(callId, null, undefined);
   const response =
@@ -115,17 +116,18 @@ async function requestOf(received: Received, routing: RoutingSnapshot, ports: Po
     id: params.id === undefined ? null : (idOf(params.id) ?? undefined),
     // What is wrong with the body comes first.
     body: body.ok && !found.ok ? found : body,
-    gpuRows: gpuRowsOf(routing, ports.now()),
+    bookRows: rentedRowsOf(routing, ports.now()),
+    sharedUpstreams: Object.values(routing.upstreams).flatMap(({ id, shared }) => (shared ? [id] : [])),
     deployment: await deploymentMark(ports.secrets),
     random: base32(crypto.getRandomValues(new Uint8Array(6))),
     idempotency: found.ok ? found.idempotency : undefined,
   };
 }
 
-/** The price book's rows of GPUs that hold now. */
-function gpuRowsOf(routing: RoutingSnapshot, nowMs: number): ModelRow[] {
+/** The price book's rows of GPUs and storage that hold now. */
+function rentedRowsOf(routing: RoutingSnapshot, nowMs: number): ModelRow[] {
   return Object.keys(routing.models)
-    .filter((model) => model.startsWith("gpu/"))
+    .filter((model) => model.startsWith("gpu/") || model.startsWith("storage/"))
     .flatMap((model) => rowOf(routing, model, nowMs) ?? []);
 }
 
@@ -154,15 +156,16 @@ type Answered = Extract<ComputeAnswer, { ok: true }>;
 type Shown = Outcome<{ document: unknown }>;
 const show = (document: unknown): Shown => ({ ok: true, document });
 
-async function documentOf(endpoint: ComputeEndpoint, asked: Answered, roots: Roots, ports: Ports): Promise<Shown> {
+async function bodyFor(endpoint: ComputeEndpoint, asked: Answered, roots: Roots, ports: Ports): Promise<Shown> {
   if (endpoint.market) return marketOf(endpoint.market, asked, ports);
   const [row] = asked.rows;
-  const one = (row: MachineRow) =>
-    row.kind === "instance" ? instanceDocument(row, roots) : clusterDocument(row, roots);
-  if (endpoint.on === null && endpoint.decide === null) return show(asked.rows.map(one));
+  const one = (row: ResourceRow) => documentOf(row, roots, asked.mounted.includes(row.id));
+  if (endpoint.lists !== null) return show(asked.rows.map(one));
   if (!row) return refused({ kind: "internal" });
-  if (endpoint.id === "instances.get") return show(wrappedInstance(row, roots));
-  if (endpoint.id === "clusters.scale") return show({ id: row.id, replicas: row.wants.replicas });
+  if (isMachine(row)) {
+    if (endpoint.id === "instances.get") return show(wrappedInstance(row, roots));
+    if (endpoint.id === "clusters.scale") return show({ id: row.id, replicas: row.wants.replicas });
+  }
   return show(one(row));
 }
 
@@ -185,9 +188,15 @@ async function marketOf(market: "gpus" | "storage" | "prices", asked: Answered, 
 export async function serveGpuPrices(ports: Ports): Promise<Response> {
   const routing = await ports.directory.routing();
   const own = (row: ModelRow): UnitPrices => row.priceNanoUsd;
-  return Response.json(priceDocuments(gpuRowsOf(routing, ports.now()), own), {
-    headers: callHeaders(ports.newCallId(), null, undefined),
-  });
+  return Response.json(
+    priceDocuments(
+      rentedRowsOf(routing, ports.now()).filter(({ model }) => model.startsWith("gpu/")),
+      own,
+    ),
+    {
+      headers: callHeaders(ports.newCallId(), null, undefined),
+    },
+  );
 }
 
 function logCompute(

@@ -6,7 +6,7 @@ import type { ServedBy } from "../../core/account/hold.ts";
 import { splitCharge } from "../../core/account/ledger.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import { durationMs, eventOf } from "./call-events.ts";
-import { turnDue } from "./compute/machine-rows.ts";
+import { turnDue } from "./compute/resource-rows.ts";
 import type { Books } from "./state.ts";
 import type { HoldRow } from "./tables/holds.ts";
 

@@ -19,7 +19,7 @@ import {
 import type { Decision, Facts } from "../../../src/core/compute/facts.ts";
 import { launchCluster, launchInstance } from "../../../src/core/compute/launches.ts";
 import { observed } from "../../../src/core/compute/observe.ts";
-import { gpusOf, type MachineRow } from "../../../src/core/compute/resource.ts";
+import { gpusOf, isMachine, type MachineRow } from "../../../src/core/compute/resource.ts";
 import { parseTag } from "../../../src/core/compute/tag.ts";
 import { toHttp } from "../../../src/core/http-refusal.ts";
 import type { AccountNumber, KeyId, TeamId } from "../../../src/core/ids.ts";
@@ -34,6 +34,7 @@ function factsOf(over: Partial<Facts> = {}): Facts {
     ...LENGTHS,
     nowMs: SENT + 60_000,
     account: 7 as AccountNumber,
+    shared: false,
     deployment: "abcdef",
     by: BY,
     nextId: 1001,
@@ -43,6 +44,8 @@ function factsOf(over: Partial<Facts> = {}): Facts {
     money: { balanceNanoUsd: usd(100), heldNanoUsd: 0, floorNanoUsd: 0 },
     budgets: [],
     regions: [{ id: "eu-1", gpuType: "H100 SXM", gpusPerNode: 4 }],
+    storageRegions: [],
+    storagePrices: new Map(),
     gpuPrices: new Map([["H100 SXM", { price: { gpu_hours: usd(2) }, cost: { gpu_hours: usd(1) } }]]),
     ...over,
   };
@@ -56,6 +59,7 @@ const cluster = (body: object = {}, over: Partial<Facts> = {}) =>
 
 function made(decision: Decision): MachineRow {
   if (!decision.ok) throw new Error(JSON.stringify(decision.refusal));
+  if (!isMachine(decision.row)) throw new Error("no machine");
   return decision.row;
 }
 /** Status and text of a refusal. */

@@ -47,6 +47,7 @@ const ACCOUNT: AccountFields = {
   creditLimitNanoUsd: 0,
   computeEnabled: true,
   computeUpstream: null,
+  storageGraceDays: 7,
   onDisconnect: "cancel",
   plan: NO_PLAN,
   limits: NO_LIMITS,

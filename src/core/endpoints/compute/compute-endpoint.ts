@@ -20,7 +20,7 @@ const LAUNCHES: NamedLimit = { name: "launches", per: "account", count: 10, wind
 
 export interface ComputeEndpoint {
   readonly id: string;
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   readonly summary: string;
   readonly maxBytes: number;
@@ -29,12 +29,16 @@ export interface ComputeEndpoint {
   readonly limits: readonly NamedLimit[];
   /** The kind that the `{id}` of the path names; null without one. */
   readonly on: ResourceKind | null;
+  /** The kind that it lists; null: it is no list. */
+  readonly lists: ResourceKind | null;
   /** The status of an accepted call. */
-  readonly status: 200 | 202 | 204;
+  readonly status: 200 | 201 | 202 | 204;
   /** Whether an `Idempotency-Key` makes a repeat give the resource as it stands. */
   readonly repeatable: boolean;
   /** What it shows of upstream's market; null: nothing. */
   readonly market: Market | null;
+  /** What its rule must know of upstream's market; null: nothing. */
+  readonly needs: Exclude<Market, "prices"> | null;
   /** Null for a call that only reads. */
   readonly decide: ((facts: Facts, id: number, body: unknown) => Decision) | null;
   /** Parses the body for its rule; unknown fields are dropped. */
@@ -47,11 +51,14 @@ interface ComputeEntry<Schema extends z.ZodType | null> {
   readonly summary: string;
   readonly body: Schema;
   readonly on?: ResourceKind;
+  readonly lists?: ResourceKind;
   readonly role?: Role;
   readonly launch?: boolean;
   /** Launches are, without saying so. */
   readonly repeatable?: boolean;
   readonly market?: Market;
+  /** Launches need the regions, without saying so. */
+  readonly needs?: ComputeEndpoint["needs"];
   readonly status: ComputeEndpoint["status"];
   readonly rule?: (facts: Facts, id: number, body: Schema extends z.ZodType ? z.output<Schema> : null) => Decision;
 }
@@ -71,9 +78,11 @@ export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Sch
     access: { scope: "compute", role: entry.role ?? "member" },
     limits: entry.launch ? [CALLS, LAUNCHES] : [CALLS],
     on: entry.on ?? null,
+    lists: entry.lists ?? null,
     status: entry.status,
     repeatable: entry.repeatable ?? entry.launch ?? false,
     market: entry.market ?? null,
+    needs: entry.needs ?? (entry.launch ? "gpus" : null),
     // `parse` made the body by the same schema.
     decide: rule ? (facts, id, body) => rule(facts, id, body as Parameters<typeof rule>[2]) : null,
     parse(body) {

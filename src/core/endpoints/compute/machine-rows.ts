@@ -11,6 +11,7 @@ export const MACHINE_ROWS = [
     route: "GET /gpu-instances",
     summary: "Instances that live, and those that ended in the last 7 days",
     body: null,
+    lists: "instance",
     status: 200,
   }),
   compute({
@@ -72,6 +73,7 @@ export const MACHINE_ROWS = [
     route: "GET /gpu-clusters",
     summary: "The account's clusters",
     body: null,
+    lists: "cluster",
     status: 200,
   }),
   compute({

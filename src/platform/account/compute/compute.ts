@@ -12,13 +12,13 @@ import type { ComputeAnswer, ComputeRequest, ComputeState } from "../../../core/
 import { stopMachine } from "../../../core/compute/changes.ts";
 import type { BrokerPort, ControlAnswer, Observation } from "../../../core/compute/control.ts";
 import { controlOf } from "../../../core/compute/control-calls.ts";
-import { type Region, refuse } from "../../../core/compute/facts.ts";
-import { readRegions } from "../../../core/compute/market.ts";
-import { observed } from "../../../core/compute/observe.ts";
+import { refuse } from "../../../core/compute/facts.ts";
+import { readRegions, shownStorage } from "../../../core/compute/market.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
-import type { MachineRow } from "../../../core/compute/resource.ts";
-import { readMachine } from "../../../core/compute/upstream-documents.ts";
-import { answered, next, outcomeOf, type RowCall, sent } from "../../../core/compute/wants.ts";
+import { isMachine, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
+import { nextOf, rowAnswered, rowListed, rowSent } from "../../../core/compute/rows.ts";
+import { readName } from "../../../core/compute/upstream-documents.ts";
+import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../../core/endpoints/compute/compute-table.ts";
 import { asId, type CallId } from "../../../core/ids.ts";
@@ -27,8 +27,8 @@ import { log } from "../../log.ts";
 import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
-import { admitCompute, decideCompute } from "./decide.ts";
-import { store, turnDue } from "./machine-rows.ts";
+import { admitCompute, decideCompute, type Offered } from "./decide.ts";
+import { store, turnDue } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
 
 /** How long a caller waits for upstream; then it gets what is known, ms. */
@@ -58,10 +58,10 @@ export class Compute {
     if (!admission) return NEVER_OPENED;
     if (!admission.ok) return admission;
     const { admitted } = admission;
-    const regions = await this.#regionsFor(endpoint, admitted.upstream);
-    if (!regions) return refuse({ kind: "unavailable", retryAfterMs: null });
+    const offered = await this.#offeredFor(endpoint, admitted.upstream);
+    if (!offered) return refuse({ kind: "unavailable", retryAfterMs: null });
     const decision = this.#store.transact((books, nowMs) =>
-      decideCompute(books, request, endpoint, admitted, regions, nowMs),
+      decideCompute(books, request, endpoint, admitted, offered, nowMs),
     );
     if (!decision) return NEVER_OPENED;
     if (!decision.ok) return decision;
@@ -71,30 +71,34 @@ export class Compute {
     void this.#watching.update();
     if (refusal) return refuse(refusal);
     const row = this.#store.transact((books) => books.resources.find(send.placed.row.id)?.row) ?? send.placed.row;
-    return { ...answer, rows: [row] };
+    return { ...answer, rows: [row, ...answer.rows.slice(1)] };
   }
 
   /** A list that the broker read. */
   async observed({ upstream, kind, documents, absent, askedAtMs }: Observation): Promise<void> {
-    if (kind !== "instance" && kind !== "cluster") return;
     this.#store.transact((books, nowMs) => {
       for (const { document, sameUntilMs } of documents) {
-        const shown = readMachine(document);
-        const placed = shown && ownRow(books, shown.tag, upstream, kind);
-        if (!shown || !placed) continue;
-        const found = { kind: "found", document: shown, sameUntilMs } as const;
-        this.#observe(books, placed, found, askedAtMs, nowMs);
+        const tag = readName(document);
+        const placed = tag && ownRow(books, tag, upstream, kind);
+        if (placed) this.#listed(books, placed, document, sameUntilMs, askedAtMs, nowMs);
       }
       for (const tag of absent) {
         const placed = ownRow(books, tag, upstream, kind);
-        if (placed) this.#observe(books, placed, { kind: "absent" }, askedAtMs, nowMs);
+        if (placed) this.#listed(books, placed, null, null, askedAtMs, nowMs);
       }
     });
     await this.#watching.update();
   }
 
-  #observe(books: Books, placed: Placed, shown: Parameters<typeof observed>[1], askedAtMs: number, nowMs: number) {
-    const { row, acts } = observed(placed.row, shown, askedAtMs, nowMs, books.lengths);
+  #listed(
+    books: Books,
+    placed: Placed,
+    document: string | null,
+    sameUntilMs: number | null,
+    askedAtMs: number,
+    nowMs: number,
+  ) {
+    const { row, acts } = rowListed(placed.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
     store(books, { ...placed, row }, acts, nowMs);
   }
 
@@ -112,9 +116,9 @@ export class Compute {
   async #sendNext(id: number): Promise<void> {
     const wanted = this.#store.transact((books, nowMs) => {
       const placed = books.resources.find(id);
-      const call = placed && next(placed.row, nowMs);
+      const call = placed && nextOf(placed.row, nowMs);
       if (!placed || call?.do !== "send") return undefined;
-      const row = store(books, { ...placed, row: sent(placed.row, call.call, nowMs) }, [], nowMs);
+      const row = store(books, { ...placed, row: rowSent(placed.row, call.call, nowMs) }, [], nowMs);
       return { placed: { ...placed, row }, call: call.call };
     });
     if (wanted) await this.#send(wanted.placed, wanted.call);
@@ -133,6 +137,7 @@ export class Compute {
     const stopped = this.#store.transact((books, nowMs) => {
       const live = books.resources.live().filter(({ row }) => id === null || row.id === id);
       return live.flatMap((placed) => {
+        if (!isMachine(placed.row)) return [];
         const { row, call } = stopMachine(placed.row, nowMs);
         if (row === placed.row) return [];
         const stored = store(books, { ...placed, row }, [], nowMs);
@@ -171,7 +176,7 @@ export class Compute {
     }
   }
 
-  async #ask(upstream: string, row: MachineRow, call: RowCall): Promise<ControlAnswer> {
+  async #ask(upstream: string, row: ResourceRow, call: RowCall): Promise<ControlAnswer> {
     const account = this.#store.transact((books) => books.tenants.account().number);
     if (account === undefined) throw new Error("the account was never opened");
     const sentAtMs = Date.now();
@@ -186,13 +191,11 @@ export class Compute {
   }
 
   #apply(id: number, call: RowCall, answer: ControlAnswer): ComputeRefusal | null {
-    const sentAtMs = answer.kind === "not_sent" ? Date.now() : answer.sentAtMs;
-    const outcome = outcomeOf(call.verb, answer, (body) => readMachine(body) ?? null);
     return (
       this.#store.transact((books, nowMs) => {
         const placed = books.resources.find(id);
         if (!placed) return null;
-        const { row, acts, refusal } = answered(placed.row, call, outcome, sentAtMs, nowMs, books.lengths);
+        const { row, acts, refusal } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
         store(books, { ...placed, row }, acts, nowMs);
         if (row.create === "refused") books.resources.forgetRepeatable(id);
         return refusal;
@@ -200,12 +203,18 @@ export class Compute {
     );
   }
 
-  /** What a launch needs to know of upstream's regions; an empty list for other calls. */
-  async #regionsFor({ limits }: ComputeEndpoint, upstream: string): Promise<readonly Region[] | undefined> {
-    if (!limits.some(({ name }) => name === "launches")) return [];
+  /** What the call needs to know of upstream's regions; empty lists for most calls. */
+  async #offeredFor({ needs }: ComputeEndpoint, upstream: string): Promise<Offered | undefined> {
+    if (needs === null) return { regions: [], storageRegions: [] };
     try {
-      const answer = await this.#broker(upstream).market(upstream, "gpus");
-      return answer.kind === "answered" && answer.status === 200 ? readRegions(answer.body) : undefined;
+      const answer = await this.#broker(upstream).market(upstream, needs);
+      if (answer.kind !== "answered" || answer.status !== 200) return undefined;
+      if (needs === "storage") {
+        const shown = shownStorage(answer.body);
+        return shown && { regions: [], storageRegions: Object.keys(shown) };
+      }
+      const regions = readRegions(answer.body);
+      return regions && { regions, storageRegions: [] };
     } catch (error) {
       log({ event: "broker_lost", upstream, verb: "market", error: String(error) });
       return undefined;
@@ -214,7 +223,7 @@ export class Compute {
 }
 
 /** A row of this account, of this kind, on this upstream; what was restored or moved adopts nothing of another's. */
-function ownRow(books: Books, tag: string, upstream: string, kind: "instance" | "cluster"): Placed | undefined {
+function ownRow(books: Books, tag: string, upstream: string, kind: ResourceKind): Placed | undefined {
   const placed = books.resources.byTag(tag);
   return placed?.upstream === upstream && placed.row.kind === kind ? placed : undefined;
 }

@@ -6,8 +6,9 @@ import { roleRefusal, scopeRefusal } from "../../../core/account/call-access.ts"
 import { namedLimitRefusal } from "../../../core/account/named-limits.ts";
 import type { ComputeAnswer, ComputeRequest } from "../../../core/compute/calls.ts";
 import { type Facts, type GpuPrices, type Region, refuse } from "../../../core/compute/facts.ts";
-import { gpuModel, gpuTypeOf } from "../../../core/compute/market.ts";
-import type { MachineRow } from "../../../core/compute/resource.ts";
+import { gpuTypeOf, modelOf, storageModel } from "../../../core/compute/market.ts";
+import { isMachine, type ResourceRow, type StorageKind } from "../../../core/compute/resource.ts";
+import { mountedBy } from "../../../core/compute/storage-life.ts";
 import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
 import { type Outcome, type Refused, refused } from "../../../core/outcome.ts";
@@ -16,7 +17,7 @@ import { authenticate } from "../admission.ts";
 import { expireDue } from "../expiry.ts";
 import type { Books, LiveCaller } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
-import { store } from "./machine-rows.ts";
+import { store } from "./resource-rows.ts";
 
 /** Ended ones are shown for this long. */
 const LISTED_FOR_MS = 7 * 86_400_000;
@@ -27,7 +28,14 @@ const MOST_LISTED = 1_000;
 export interface Admitted {
   readonly caller: LiveCaller;
   readonly upstream: string;
+  /** By the price book's row. */
   readonly prices: ReadonlyMap<string, GpuPrices & { readonly rule: string }>;
+}
+
+/** What upstream offers, as far as the call needs to know. */
+export interface Offered {
+  readonly regions: readonly Region[];
+  readonly storageRegions: readonly string[];
 }
 
 /** Authority, scope, seat, and the calls of a minute, which this one counts against. */
@@ -54,12 +62,12 @@ export function admitCompute(
   return { ok: true, admitted: { caller, upstream, prices: pricesFor(books, request) } };
 }
 
-function pricesFor(books: Books, { gpuRows }: ComputeRequest): Admitted["prices"] {
+function pricesFor(books: Books, { bookRows }: ComputeRequest): Admitted["prices"] {
   const { plan } = books.tenants.account();
   return new Map(
-    gpuRows.map((row) => {
+    bookRows.map((row) => {
       const { prices: price, rule } = tenantPrices(row, plan, row.model);
-      return [gpuTypeOf(row.model), { price, cost: row.costNanoUsd, rule }] as const;
+      return [row.model, { price, cost: row.costNanoUsd, rule }] as const;
     }),
   );
 }
@@ -70,13 +78,13 @@ export interface Decided {
   readonly send: { readonly placed: Placed; readonly call: RowCall } | null;
 }
 
-/** Reads, or applies the row's rule and stores what it decides. `regions`: only a launch needs them. */
+/** Reads, or applies the row's rule and stores what it decides. `offered`: for launches and new storage. */
 export function decideCompute(
   books: Books,
   request: ComputeRequest,
   endpoint: ComputeEndpoint,
   { upstream, prices }: Admitted,
-  regions: readonly Region[],
+  offered: Offered,
   nowMs: number,
 ): Outcome<{ decided: Decided }> {
   // A launch has waited for the regions: the key may have been revoked since it was admitted.
@@ -84,8 +92,9 @@ export function decideCompute(
   if (!found.ok) return found;
   const { caller } = found;
   expireDue(books, nowMs);
-  const gpuPrices = [...prices].map(([type, { price, cost }]) => [type, { price, cost }] as const);
-  const answer = (rows: readonly MachineRow[]) => ({ ok: true, upstream, rows, gpuPrices }) as const;
+  const gpuPrices = gpuPricesOf(prices);
+  const answer = (rows: readonly ResourceRow[]) =>
+    ({ ok: true, upstream, rows, mounted: mountedOf(books, rows), gpuPrices }) as const;
   const named = namedRow(books, request, endpoint);
   if (!named.ok) return named;
   const role = roleRefusal(caller.key, endpoint.access);
@@ -93,26 +102,61 @@ export function decideCompute(
   const { decide } = endpoint;
   if (!decide || !request.body.ok) {
     const rows = named.placed ? [named.placed.row] : listed(books, endpoint, nowMs);
-    return { ok: true, decided: { answer: answer(rows), send: null } };
+    return { ok: true, decided: { answer: answer([...rows, ...attachedRows(books, named.placed)]), send: null } };
   }
   const earlier = request.idempotency && books.resources.repeated(caller.key.id, request.idempotency, nowMs);
   if (earlier === "other_body") return refused({ kind: "idempotency", why: "other_body" });
   const repeated = earlier && books.resources.find(earlier.resource);
   if (repeated) return { ok: true, decided: { answer: answer([repeated.row]), send: null } };
 
-  const facts = factsOf(books, request, { caller, upstream, prices }, named.placed, regions, nowMs);
+  const facts = factsOf(books, request, { caller, upstream, prices }, named.placed, offered, nowMs);
   const decision = decide(facts, request.id ?? 0, request.body.body);
   const launches = launchRefusal(books, endpoint, caller, decision, nowMs);
   if (launches) return launches;
   if (!decision.ok) return decision;
   const { row } = decision;
-  const placed = named.placed
-    ? { ...named.placed, row }
-    : { upstream, priceRule: prices.get(row.launched.gpuType)?.rule ?? gpuModel(row.launched.gpuType), row };
+  const placed = named.placed ? { ...named.placed, row } : placedNew(row, upstream, prices);
   const stored = store(books, placed, decision.acts, nowMs);
+  for (const { row: other, acts } of decision.also ?? []) {
+    const known = books.resources.find(other.id);
+    store(books, known ? { ...known, row: other } : placedNew(other, upstream, prices), acts, nowMs);
+  }
   if (request.idempotency) books.resources.recordRepeatable(caller.key.id, request.idempotency, row.id, nowMs);
   const send = decision.call && { placed: { ...placed, row: stored }, call: decision.call };
   return { ok: true, decided: { answer: answer([stored]), send } };
+}
+
+const gpuPricesOf = (prices: Admitted["prices"]): [string, GpuPrices][] =>
+  [...prices].flatMap(([model, { price, cost }]) =>
+    model.startsWith("gpu/") ? [[gpuTypeOf(model), { price, cost }] satisfies [string, GpuPrices]] : [],
+  );
+
+const STORAGE_KINDS: readonly StorageKind[] = ["drive", "filesystem"];
+
+const storagePricesOf = (prices: Admitted["prices"]): Facts["storagePrices"] =>
+  new Map(
+    STORAGE_KINDS.flatMap((kind) => {
+      const found = prices.get(storageModel(kind));
+      return found ? [[kind, found] as const] : [];
+    }),
+  );
+
+function placedNew(row: ResourceRow, upstream: string, prices: Admitted["prices"]): Placed {
+  const model = "rental" in row ? modelOf(row) : "";
+  return { upstream, priceRule: prices.get(model)?.rule ?? model, row };
+}
+
+/** The storage of a machine that a read by id shows. */
+function attachedRows(books: Books, named: Placed | undefined): ResourceRow[] {
+  if (!named || !isMachine(named.row)) return [];
+  const { drives, filesystems } = named.row.launched;
+  return [...drives, ...filesystems].flatMap(({ id }) => books.resources.find(id)?.row ?? []);
+}
+
+function mountedOf(books: Books, rows: readonly ResourceRow[]): number[] {
+  if (rows.every(isMachine)) return [];
+  const machines = books.resources.live().flatMap(({ row }) => (isMachine(row) ? [row] : []));
+  return rows.filter(({ id }) => machines.some((machine) => mountedBy(machine, id))).map(({ id }) => id);
 }
 
 /** The row that the path names. Unknown, another account's, of another kind: one 404. */
@@ -128,10 +172,10 @@ function namedRow(
   return { ok: true, placed };
 }
 
-function listed(books: Books, { id }: ComputeEndpoint, nowMs: number): MachineRow[] {
-  const kind = id.startsWith("clusters.") ? "cluster" : "instance";
+function listed(books: Books, { lists }: ComputeEndpoint, nowMs: number): ResourceRow[] {
+  if (lists === null) return [];
   return books.resources
-    .listed(kind, nowMs - LISTED_FOR_MS, MOST_LISTED)
+    .listed(lists, nowMs - LISTED_FOR_MS, MOST_LISTED)
     .map(({ row }) => row)
     .filter((row) => row.hiddenAtMs === null && row.create !== "refused");
 }
@@ -155,10 +199,10 @@ const comesFirst = ({ refusal }: Refused): boolean =>
 
 function factsOf(
   books: Books,
-  { deployment, random }: ComputeRequest,
-  { caller, prices }: Admitted,
+  { deployment, random, sharedUpstreams }: ComputeRequest,
+  { caller, upstream, prices }: Admitted,
   named: Placed | undefined,
-  regions: readonly Region[],
+  offered: Offered,
   nowMs: number,
 ): Facts {
   const account = books.tenants.account();
@@ -171,6 +215,7 @@ function factsOf(
     ...books.lengths,
     nowMs,
     account: account.number,
+    shared: sharedUpstreams.includes(upstream),
     deployment,
     by: { keyId: key.id, teamId: key.team, user: key.user },
     nextId: books.resources.nextId(),
@@ -186,7 +231,8 @@ function factsOf(
       ...books.budgets(caller, nowMs),
       ...(launcher ? books.budgets({ key: launcher, team: launchersTeam }, nowMs) : []),
     ],
-    regions,
-    gpuPrices: prices,
+    ...offered,
+    gpuPrices: new Map(gpuPricesOf(prices)),
+    storagePrices: storagePricesOf(prices),
   };
 }

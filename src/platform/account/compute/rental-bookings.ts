@@ -3,8 +3,9 @@
  * stores the resource's row, so that row and money cannot differ.
  */
 import type { UsageEvent } from "../../../core/account/hold.ts";
-import { gpuModel } from "../../../core/compute/market.ts";
+import { modelOf } from "../../../core/compute/market.ts";
 import type { Act } from "../../../core/compute/rental.ts";
+import type { RentedRow } from "../../../core/compute/resource.ts";
 import { type AccountNumber, asId, type CallId } from "../../../core/ids.ts";
 import { log } from "../../log.ts";
 import { eventOf } from "../call-events.ts";
@@ -16,11 +17,11 @@ import type { Placed } from "../tables/resources.ts";
 const rentalCallId = (account: AccountNumber, resource: number, n: number): CallId =>
   asId<CallId>(`cmp-${account}-${resource}-${n}`);
 
-export function bookActs(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): void {
+export function bookActs(books: Books, placed: Placed<RentedRow>, acts: readonly Act[], nowMs: number): void {
   for (const act of acts) bookAct(books, placed, act, nowMs);
 }
 
-function bookAct(books: Books, placed: Placed, act: Act, nowMs: number): void {
+function bookAct(books: Books, placed: Placed<RentedRow>, act: Act, nowMs: number): void {
   const { row, upstream } = placed;
   const { id: account, number } = books.tenants.account();
   if (act.act === "event") {
@@ -64,14 +65,14 @@ function bookAct(books: Books, placed: Placed, act: Act, nowMs: number): void {
   }
 }
 
-function newHold({ row, priceRule }: Placed, callId: CallId, amountNanoUsd: number, nowMs: number): NewHold {
+function newHold({ row, priceRule }: Placed<RentedRow>, callId: CallId, amountNanoUsd: number, nowMs: number): NewHold {
   const { rate } = row.rental;
   return {
     callId,
     keyId: row.by.keyId,
     teamId: row.by.teamId,
     endpoint: `compute.${row.kind}`,
-    model: gpuModel(row.launched.gpuType),
+    model: modelOf(row),
     alias: null,
     amountNanoUsd,
     countedTokens: 0,

@@ -1,7 +1,7 @@
 /** Tells the broker which kinds the account has upstream, and which resources are in transition. */
 import type { BrokerPort } from "../../../core/compute/control.ts";
-import type { Watch } from "../../../core/compute/listing.ts";
-import { inTransition } from "../../../core/compute/observe.ts";
+import { LISTED_KINDS, type Watch } from "../../../core/compute/listing.ts";
+import { rowInTransition } from "../../../core/compute/rows.ts";
 import { log } from "../../log.ts";
 import type { Store } from "../store.ts";
 
@@ -10,8 +10,8 @@ interface Wanted {
   readonly watches: readonly Omit<Watch, "account">[];
 }
 
-/** Kinds that are watched. */
-const KINDS = ["instance", "cluster"] as const;
+/** Kinds that are watched. An SSH key's own row says all of it. */
+const KINDS = LISTED_KINDS.filter((kind) => kind !== "ssh_key" && kind !== "image");
 
 export class Watching {
   readonly #store: Store;
@@ -54,7 +54,7 @@ export class Watching {
 }
 
 function wantedOf(
-  live: readonly { upstream: string; row: Parameters<typeof inTransition>[0] }[],
+  live: readonly { upstream: string; row: Parameters<typeof rowInTransition>[0] }[],
   nowMs: number,
 ): Wanted[] {
   const upstreams = [...new Set(live.map(({ upstream }) => upstream))];
@@ -64,7 +64,7 @@ function wantedOf(
       const rows = live.filter((one) => one.upstream === upstream && one.row.kind === kind).map(({ row }) => row);
       if (rows.length === 0) return [];
       const tags = rows.map(({ tag }) => tag);
-      return [{ kind, tags, inTransition: rows.filter((row) => inTransition(row, nowMs)).map(({ tag }) => tag) }];
+      return [{ kind, tags, inTransition: rows.filter((row) => rowInTransition(row, nowMs)).map(({ tag }) => tag) }];
     }),
   }));
 }

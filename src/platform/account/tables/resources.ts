@@ -1,20 +1,20 @@
 /**
- * Compute resources of the account: instances and clusters, and later storage, images and keys. A row is kept for good,
- * since usage and the ledger name it; `live` marks those that something can still happen to.
+ * Compute resources of the account: instances, clusters, drives, filesystems, images and SSH keys. A row is kept for
+ * good, since usage and the ledger name it; `live` marks those that something can still happen to.
  */
 
 import { IDEMPOTENCY_KEPT_MS, type IdempotencyRef } from "../../../core/account/idempotency.ts";
-import type { MachineKind, MachineRow } from "../../../core/compute/resource.ts";
+import type { ResourceKind, ResourceRow } from "../../../core/compute/resource.ts";
 import type { KeyId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
 
 type Stored = { upstream: string; price_rule: string; row: string };
 
 /** A row with the upstream on which it lives, and the rule of its price. */
-export interface Placed {
+export interface Placed<Row extends ResourceRow = ResourceRow> {
   readonly upstream: string;
   readonly priceRule: string;
-  readonly row: MachineRow;
+  readonly row: Row;
 }
 
 /** The first id of an account. */
@@ -56,20 +56,20 @@ export class Resources {
   }
 
   find(id: number): Placed | undefined {
-    return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE id = ? AND ${MACHINES}`, id);
+    return this.#one("SELECT upstream, price_rule, row FROM resources WHERE id = ?", id);
   }
 
   byTag(tag: string): Placed | undefined {
-    return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE tag = ? AND ${MACHINES}`, tag);
+    return this.#one("SELECT upstream, price_rule, row FROM resources WHERE tag = ?", tag);
   }
 
-  /** Instances and clusters that something can still happen to. */
+  /** What something can still happen to, of every kind. */
   live(): Placed[] {
-    return this.#all(`SELECT upstream, price_rule, row FROM resources WHERE live = 1 AND ${MACHINES} ORDER BY id`);
+    return this.#all("SELECT upstream, price_rule, row FROM resources WHERE live = 1 ORDER BY id");
   }
 
   /** What a list may show: what lives, and the newest that ended since `sinceMs`. */
-  listed(kind: MachineKind, sinceMs: number, most: number): Placed[] {
+  listed(kind: ResourceKind, sinceMs: number, most: number): Placed[] {
     return this.#all(
       `SELECT upstream, price_rule, row FROM resources WHERE kind = ? AND (live = 1 OR json_extract(row, '$.seen.endedAtMs') > ?)
        ORDER BY id DESC LIMIT ?`,
@@ -146,7 +146,7 @@ export class Resources {
       .map(({ upstream, price_rule: priceRule, row }) => ({
         upstream,
         priceRule,
-        row: JSON.parse(row) as MachineRow,
+        row: JSON.parse(row) as ResourceRow,
       }));
   }
 }

@@ -8,6 +8,7 @@ import {
   NO_LIMITS,
   type Page,
   type PageRequest,
+  STORAGE_GRACE_DAYS,
   type Team,
   type TeamFields,
 } from "../../../core/account/tenant.ts";
@@ -147,6 +148,7 @@ function toAccount(stored: StoredAccount): AccountRow {
   return {
     ...fields,
     computeUpstream: fields.computeUpstream ?? null,
+    storageGraceDays: fields.storageGraceDays === undefined ? STORAGE_GRACE_DAYS : fields.storageGraceDays,
     limits: { ...NO_LIMITS, ...fields.limits },
     id: stored.id as AccountId,
     number: stored.number as AccountNumber,

@@ -1,0 +1,105 @@
+/**
+ * What the account object does with a row of any kind, whatever the kind's own rules: the next call, its answer, what a
+ * list shows, its turn. The files of each kind decide.
+ */
+import type { ControlAnswer } from "./control.ts";
+import { inTransition, type Observed, observed, type Shown } from "./observe.ts";
+import type { Lengths, TurnFacts } from "./rental.ts";
+import { type ImageRow, isMachine, isStorage, type KeyRow, type ResourceRow } from "./resource.ts";
+import {
+  nextOfStorage,
+  storageAnswered,
+  storageInTransition,
+  storageIsLive,
+  storageObserved,
+  storageSent,
+  turnedStorage,
+} from "./storage-life.ts";
+import { readMachine, readStorage } from "./upstream-documents.ts";
+import { type Answered, answered, type Next, next, outcomeOf, type RowCall, sent, turned } from "./wants.ts";
+
+/** The one call that moves the row towards what it wants. */
+export function nextOf(row: ResourceRow, nowMs: number): Next {
+  if (isMachine(row)) return next(row, nowMs);
+  return isStorage(row) ? nextOfStorage(row, nowMs) : { do: "none" };
+}
+
+/** The row to store before `call` is sent. */
+export function rowSent(row: ResourceRow, call: RowCall, nowMs: number): ResourceRow {
+  if (isMachine(row)) return sent(row, call, nowMs);
+  return isStorage(row) ? storageSent(row, call, nowMs) : row;
+}
+
+/** Applies the broker's answer to `call`, which was sent at `sentMs`. */
+export function rowAnswered(
+  row: ResourceRow,
+  call: RowCall,
+  answer: ControlAnswer,
+  nowMs: number,
+  lengths: Lengths,
+): Answered<ResourceRow> {
+  const sentMs = answer.kind === "not_sent" ? nowMs : answer.sentAtMs;
+  if (isMachine(row)) {
+    const outcome = outcomeOf(call.verb, answer, (body) => readMachine(body) ?? null);
+    return answered(row, call, outcome, sentMs, nowMs, lengths);
+  }
+  if (isStorage(row)) {
+    const outcome = outcomeOf(call.verb, answer, (body) => readStorage(body) ?? null);
+    return storageAnswered(row, call, outcome, sentMs, nowMs, lengths);
+  }
+  return { row, acts: [], refusal: null };
+}
+
+/** Applies what a list shows of the row. `document`: as the broker gave it; null: the list lacks it. */
+export function rowListed(
+  row: ResourceRow,
+  document: string | null,
+  sameUntilMs: number | null,
+  askedAtMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): Observed<ResourceRow> {
+  if (isMachine(row)) {
+    const shown = shownBy(document, sameUntilMs, readMachine);
+    return shown ? observed(row, shown, askedAtMs, nowMs, lengths) : { row, acts: [] };
+  }
+  if (isStorage(row)) {
+    const shown = shownBy(document, sameUntilMs, readStorage);
+    return shown ? storageObserved(row, shown, askedAtMs, nowMs, lengths) : { row, acts: [] };
+  }
+  return { row, acts: [] };
+}
+
+/** Undefined for a document that cannot be read. */
+function shownBy<Document>(
+  text: string | null,
+  sameUntilMs: number | null,
+  read: (body: string) => Document | undefined,
+): Shown<Document> | undefined {
+  if (text === null) return { kind: "absent" };
+  const document = read(text);
+  return document && { kind: "found", document, sameUntilMs };
+}
+
+/** Runs the turn of the row's money, if it has any. */
+export function rowTurned(row: ResourceRow, nowMs: number, facts: TurnFacts): Observed<ResourceRow> {
+  if (isMachine(row)) return turned(row, nowMs, facts);
+  return isStorage(row) ? turnedStorage(row, nowMs, facts) : { row, acts: [] };
+}
+
+/** Whether anything can still happen to it: an end that is booked and not contradicted is final. */
+export function rowIsLive(row: ResourceRow): boolean {
+  if (isMachine(row)) {
+    const { seen, create, rental } = row;
+    return create !== "refused" && (seen.state !== "ended" || seen.haunts || rental.phase.at !== "ended");
+  }
+  return isStorage(row) ? storageIsLive(row) : isKept(row);
+}
+
+const isKept = ({ deletedAtMs, create }: ImageRow | KeyRow): boolean => deletedAtMs === null && create !== "refused";
+
+/** Whether the broker lists its kind every 5 s. */
+export function rowInTransition(row: ResourceRow, nowMs: number): boolean {
+  if (isMachine(row)) return inTransition(row, nowMs);
+  return isStorage(row) && storageInTransition(row);
+}

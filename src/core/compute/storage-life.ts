@@ -1,0 +1,201 @@
+/**
+ * The life of a drive or filesystem: what to send upstream, what the answer means, and what lists show.
+ *
+ * Upstream has no read by id for storage. A list shows what became of it: available, deleting, deleted or lost. Absence
+ * from a list proves nothing once it was seen; a repeated delete that is answered 404 twice, a minute apart, proves the
+ * end.
+ */
+import type { Observed, Shown } from "./observe.ts";
+import { CREATE_PROOF_MS, GONE_PROOF_MS, LISTS_FOR_PROOF } from "./observe.ts";
+import type { ComputeRefusal } from "./refusals.ts";
+import type { Act, Lengths, TurnFacts } from "./rental.ts";
+import type { MachineRow, Missing, StorageRow, StorageSeen } from "./resource.ts";
+import { beginStorage, closeStorage, isUnpaid, turnStorage } from "./storage-rental.ts";
+import { type Answered, type CallOutcome, type Next, type RowCall, refusalOf, retryDelayMs } from "./wants.ts";
+
+/** A drive or filesystem as upstream shows it, parsed (upstream-documents.ts). */
+export interface StorageDocument {
+  readonly upstreamId: number;
+  readonly tag: string;
+  readonly state: "pending" | "available" | "deleting" | "deleted" | "lost";
+}
+
+export function nextOfStorage(row: StorageRow, nowMs: number): Next {
+  const { upstreamId, seen, wants, sending } = row;
+  if (upstreamId === null) return { do: "none" };
+  const wanted = seen.state === "ended" ? seen.haunts : wants.end !== null;
+  if (!wanted) return { do: "none" };
+  if (sending === null) return { do: "send", call: { verb: "stop" } };
+  // While upstream shows it being deleted, repeat only once a minute.
+  const atMs = sending.lastMs + (seen.state === "deleting" ? 60_000 : retryDelayMs(sending.tries));
+  return nowMs >= atMs ? { do: "send", call: { verb: "stop" } } : { do: "wait", atMs };
+}
+
+/** The row to store before `call` is sent. */
+export function storageSent(row: StorageRow, { verb }: RowCall, nowMs: number): StorageRow {
+  if (verb !== "stop") return row;
+  return { ...row, sending: { tries: (row.sending?.tries ?? 0) + 1, lastMs: nowMs }, changedAtMs: nowMs };
+}
+
+/** Runs the turn of its rental. After the grace the row wants its end. */
+export function turnedStorage(row: StorageRow, nowMs: number, facts: TurnFacts): Observed<StorageRow> {
+  const step = turnStorage(row.rental, nowMs, facts);
+  const after = { ...row, rental: step.rental };
+  if (step.stop === null || row.wants.end !== null || row.seen.state === "ended")
+    return { row: after, acts: step.acts };
+  return { row: { ...after, wants: { end: { reason: step.stop, askedMs: nowMs } }, sending: null }, acts: step.acts };
+}
+
+const told = (row: StorageRow, acts: readonly Act[] = [], refusal: ComputeRefusal | null = null) => ({
+  row,
+  acts,
+  refusal,
+});
+
+/** Applies the outcome of a create or delete that was sent at `sentMs`. */
+export function storageAnswered(
+  row: StorageRow,
+  call: RowCall,
+  outcome: CallOutcome<StorageDocument>,
+  sentMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): Answered<StorageRow> {
+  if (call.verb === "stop") {
+    if (outcome.kind === "not_found") return deleteNotFound(row, sentMs, nowMs, lengths);
+    if (outcome.kind !== "done" || !outcome.document) return told(row);
+    const shown = { kind: "found", document: outcome.document, sameUntilMs: null } as const;
+    return { ...storageObserved(row, shown, sentMs, nowMs, lengths), refusal: null };
+  }
+  if (row.create !== "unknown" || outcome.kind === "unknown" || outcome.kind === "not_found") return told(row);
+  if (outcome.kind === "done") {
+    if (!outcome.document) return told(row);
+    const shown = { kind: "found", document: outcome.document, sameUntilMs: null } as const;
+    const seen = storageObserved(row, shown, Math.max(row.changedAtMs, row.seen.askedAtMs), nowMs, lengths);
+    return { ...seen, refusal: null };
+  }
+  const back = takeBackStorage(row, nowMs, lengths);
+  return told(back.row, back.acts, refusalOf(outcome));
+}
+
+/** Nothing was created: releases the hold of day 1. Tenants never see the row. */
+function takeBackStorage(row: StorageRow, nowMs: number, lengths: Lengths): Observed<StorageRow> {
+  if (row.create !== "unknown") return { row, acts: [] };
+  const closed = closeStorage(row.rental, nowMs, lengths);
+  const after = ended({ ...row, create: "refused", rental: closed.rental, hiddenAtMs: nowMs }, true, nowMs);
+  return { row: after, acts: closed.acts };
+}
+
+/** `askedAtMs`: when the list or the delete was sent. */
+export function storageObserved(
+  row: StorageRow,
+  shown: Shown<StorageDocument>,
+  askedAtMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): Observed<StorageRow> {
+  if (askedAtMs < row.changedAtMs || askedAtMs < row.seen.askedAtMs) return { row, acts: [] };
+  if (shown.kind === "absent") return absent(row, askedAtMs, nowMs, lengths);
+  if (shown.kind !== "found") return { row: { ...row, seen: { ...row.seen, askedAtMs } }, acts: [] };
+  const { document } = shown;
+  // Another one with our tag: our own came first and stays.
+  if (row.upstreamId !== null && row.upstreamId !== document.upstreamId) return { row, acts: [] };
+  const adopted: StorageRow = { ...row, upstreamId: document.upstreamId };
+  if (row.seen.state === "ended") return haunted(adopted, document, askedAtMs, nowMs, lengths);
+  const known: StorageRow = { ...adopted, create: "done" };
+  const { state } = document;
+  if (state === "deleted" || state === "lost") return close(known, state === "lost", askedAtMs, nowMs, lengths);
+  const sinceMs = state === row.seen.state ? row.seen.sinceMs : askedAtMs;
+  const seen: StorageSeen = { ...row.seen, state, sinceMs, askedAtMs, missing: null };
+  const begun = state === "pending" ? { rental: row.rental, acts: [] } : beginStorage(row.rental, lengths);
+  return { row: { ...known, seen, rental: begun.rental }, acts: begun.acts };
+}
+
+function close(row: StorageRow, lost: boolean, askedAtMs: number, nowMs: number, lengths: Lengths) {
+  // A deleted one existed, so its first day is charged even if no list showed it available.
+  const begun = lost ? { rental: row.rental, acts: [] } : beginStorage(row.rental, lengths);
+  const closed = closeStorage(begun.rental, row.wants.end?.askedMs ?? nowMs, lengths);
+  const after = ended({ ...row, rental: closed.rental, seen: { ...row.seen, askedAtMs } }, lost, nowMs);
+  return { row: after, acts: [...begun.acts, ...closed.acts] };
+}
+
+function ended(row: StorageRow, lost: boolean, nowMs: number): StorageRow {
+  return { ...row, sending: null, seen: { ...row.seen, state: "ended", lost, endedAtMs: nowMs, missing: null } };
+}
+
+function absent(row: StorageRow, askedAtMs: number, nowMs: number, lengths: Lengths): Observed<StorageRow> {
+  const { seen } = row;
+  if (seen.state === "ended" || row.upstreamId !== null) return { row, acts: [] };
+  if (row.create !== "unknown" || askedAtMs < row.createdAtMs + CREATE_PROOF_MS) return { row, acts: [] };
+  const before: Missing = seen.missing ?? { lists: 0, notFoundMs: null };
+  // The same list counts once.
+  const lists = askedAtMs > seen.askedAtMs ? before.lists + 1 : before.lists;
+  const counted: StorageRow = { ...row, seen: { ...seen, askedAtMs, missing: { ...before, lists } } };
+  if (lists < LISTS_FOR_PROOF) return { row: counted, acts: [] };
+  const closed = closeStorage(row.rental, nowMs, lengths);
+  return { row: ended({ ...counted, create: "lost", rental: closed.rental }, true, nowMs), acts: closed.acts };
+}
+
+/** Two 404s on the delete, a minute apart, prove that it is gone. */
+function deleteNotFound(row: StorageRow, sentMs: number, nowMs: number, lengths: Lengths): Answered<StorageRow> {
+  const { seen } = row;
+  if (seen.state === "ended") return told({ ...row, sending: null, seen: { ...seen, haunts: false } });
+  const firstMs = seen.missing?.notFoundMs ?? sentMs;
+  const missing: Missing = { lists: seen.missing?.lists ?? 0, notFoundMs: firstMs };
+  const waiting: StorageRow = { ...row, seen: { ...seen, missing } };
+  if (sentMs < firstMs + GONE_PROOF_MS) return told(waiting);
+  const gone = close(waiting, false, sentMs, nowMs, lengths);
+  return told(gone.row, gone.acts);
+}
+
+/** An ended row is seen again. If it still exists, it is deleted, and its days are the operator's loss. */
+function haunted(
+  row: StorageRow,
+  document: StorageDocument,
+  askedAtMs: number,
+  nowMs: number,
+  { dayMs }: Lengths,
+): Observed<StorageRow> {
+  const { seen, rental } = row;
+  const haunts = document.state === "pending" || document.state === "available";
+  const after: StorageRow = { ...row, seen: { ...seen, askedAtMs, haunts } };
+  if (!haunts || seen.haunts) return { row: haunts ? after : { ...after, sending: null }, acts: [] };
+  const fromMs = row.create === "done" ? (seen.endedAtMs ?? nowMs) : row.createdAtMs;
+  const days = Math.max(1, Math.ceil((nowMs - fromMs) / dayMs));
+  const acts: Act[] = [
+    { act: "event", event: row.create === "done" ? "ended_runs" : "late_orphan" },
+    { act: "loss", n: rental.n, costNanoUsd: rental.rate.costNanoUsd * days, estimated: true },
+  ];
+  return { row: { ...after, sending: null }, acts };
+}
+
+/** The contract's statuses. */
+export type StorageStatus = "pending" | "available" | "in_use" | "suspended" | "deleting" | "deleted" | "lost";
+
+export function storageStatus({ seen, wants, rental }: StorageRow, mounted: boolean): StorageStatus {
+  if (seen.state === "ended") return seen.lost ? "lost" : "deleted";
+  if (wants.end !== null || seen.state === "deleting") return "deleting";
+  if (seen.state !== "available") return "pending";
+  if (mounted) return "in_use";
+  return isUnpaid(rental) ? "suspended" : "available";
+}
+
+const MOUNTED: ReadonlySet<MachineRow["seen"]["state"]> = new Set(["running", "degraded", "stopping"]);
+
+/** Whether the machine runs with it mounted. */
+export const mountedBy = (machine: MachineRow, id: number): boolean =>
+  MOUNTED.has(machine.seen.state) && attaches(machine, id);
+
+const attaches = ({ launched }: MachineRow, id: number): boolean =>
+  [...launched.drives, ...launched.filesystems].some((one) => one.id === id);
+
+/** Whether to check upstream every 5 s for this row, instead of every 60 s. */
+export function storageInTransition({ seen, wants, create }: StorageRow): boolean {
+  if (create === "refused") return false;
+  if (seen.state === "ended") return seen.haunts;
+  return seen.state !== "available" || wants.end !== null;
+}
+
+/** Whether anything can still happen to it: unpaid days of an ended one are retried or become a loss. */
+export const storageIsLive = ({ seen, create, rental }: StorageRow): boolean =>
+  create !== "refused" && (seen.state !== "ended" || seen.haunts || rental.unpaid.length > 0);

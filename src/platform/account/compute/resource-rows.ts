@@ -1,0 +1,77 @@
+/** Reads and stores resources: the row, its money and the time of its next turn, in one transaction. */
+import { budgetRoom } from "../../../core/account/budgets.ts";
+import { moneyRoom } from "../../../core/account/ledger.ts";
+import type { Act, Lengths, TurnFacts } from "../../../core/compute/rental.ts";
+import { turnDueMs } from "../../../core/compute/rental-turn.ts";
+import {
+  isMachine,
+  type MachineRow,
+  type RentedRow,
+  type ResourceRow,
+  rentalOf,
+  type StorageRow,
+} from "../../../core/compute/resource.ts";
+import { nextOf, rowIsLive, rowTurned } from "../../../core/compute/rows.ts";
+import { mountedBy } from "../../../core/compute/storage-life.ts";
+import { earliest } from "../earliest.ts";
+import type { Books } from "../state.ts";
+import type { Placed } from "../tables/resources.ts";
+import { bookActs } from "./rental-bookings.ts";
+
+/** Turns taken in one go. */
+const TURNS_AT_ONCE = 200;
+
+/** Stores the row after a step, with what the step books, and takes the turn that follows. */
+export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): ResourceRow {
+  const { row } = placed;
+  if (row.kind === "image" || row.kind === "ssh_key") {
+    books.resources.put(placed, rowIsLive(row), null);
+    return row;
+  }
+  bookActs(books, { ...placed, row }, acts, nowMs);
+  const facts = turnFacts(books, row, nowMs);
+  const turn = rowTurned(row, nowMs, facts);
+  const after = { ...placed, row: turn.row as RentedRow };
+  bookActs(books, after, turn.acts, nowMs);
+  books.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
+  return turn.row;
+}
+
+/** Takes the turns that are due. Called by the alarm and before money is read. */
+export function turnDue(books: Books, nowMs: number): void {
+  const dueMs = books.resources.nextDueMs();
+  if (dueMs === null || nowMs < dueMs) return;
+  for (const placed of books.resources.due(nowMs, TURNS_AT_ONCE)) store(books, placed, [], nowMs);
+}
+
+/** Room for one more hold. Money alone for storage; for a machine also the budgets of the launching key. */
+function turnFacts(books: Books, row: RentedRow, nowMs: number): TurnFacts {
+  const { lengths } = books;
+  const room = moneyRoom(books.money());
+  if (!isMachine(row)) {
+    const graceDays = books.tenants.account().storageGraceDays;
+    return { ...lengths, roomNanoUsd: room, graceDays, mounted: isMounted(books, row) };
+  }
+  const key = books.keys.key(row.by.keyId);
+  const team = row.by.teamId === null ? null : (books.tenants.team(row.by.teamId) ?? null);
+  const budgets = key ? books.budgets({ key, team }, nowMs) : [];
+  return { ...lengths, roomNanoUsd: Math.min(room, budgetRoom(budgets)), graceDays: null, mounted: false };
+}
+
+/** Asked only where it matters: for storage with unpaid days. */
+function isMounted(books: Books, { id, rental }: StorageRow): boolean {
+  return rental.unpaid.length > 0 && books.resources.live().some(({ row }) => isMachine(row) && mountedBy(row, id));
+}
+
+/** From its end on a fixed run is watched closely. */
+function fixedEndMs({ rental: { phase, hours } }: MachineRow, nowMs: number): number | null {
+  return hours !== null && phase.at === "running" && phase.paidUntilMs > nowMs ? phase.paidUntilMs : null;
+}
+
+/** When its money or its wants have something to do by themselves. */
+function dueMs(row: ResourceRow, facts: Pick<TurnFacts, "graceDays" | keyof Lengths>, nowMs: number): number | null {
+  const call = nextOf(row, nowMs);
+  const callMs = call.do === "send" ? nowMs : call.do === "wait" ? call.atMs : null;
+  const rental = rentalOf(row);
+  return earliest([rental && turnDueMs(rental, facts), callMs, isMachine(row) ? fixedEndMs(row, nowMs) : null]);
+}
