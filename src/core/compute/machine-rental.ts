@@ -257,10 +257,12 @@ export function resume(rental: MachineRental, fromMs: number, { hourMs, dayMs }:
   const { phase } = rental;
   if (phase.at !== "preempted") return unchanged(rental);
   const begunMs = Math.max(fromMs, phase.sinceMs);
-  if (begunMs >= phase.sinceMs + dayMs) {
-    const released: Act[] = rental.heldNanoUsd === null ? [] : [{ act: "release", n: rental.n }];
+  // A fixed run without its hold has no money left to run on.
+  const released = rental.hours !== null && rental.heldNanoUsd === null;
+  if (released || begunMs >= phase.sinceMs + dayMs) {
+    const release: Act[] = rental.heldNanoUsd === null ? [] : [{ act: "release", n: rental.n }];
     const after: MachineRental = { ...rental, heldNanoUsd: null, phase: ended(null, begunMs, begunMs) };
-    return { rental: after, acts: [...released, { act: "event", event: "resumed_late" }], stop: "preempted" };
+    return { rental: after, acts: [...release, { act: "event", event: "resumed_late" }], stop: "preempted" };
   }
   const goalMs = begunMs + (phase.leftMs ?? hourMs);
   const paid = msFor(rental.heldNanoUsd ?? 0, rental.rate.priceNanoUsd, hourMs);

@@ -5,10 +5,11 @@
  * ended. Upstream's times are limited to the range that our own records allow. Absence from a list proves nothing; two
  * 404s by id a minute apart do.
  */
-import { closeMachine, forgetBefore, ranOn } from "./machine-books.ts";
+import { closeMachine, forgetBefore } from "./machine-books.ts";
 import { begin, preempt, resume, takeBackExtension } from "./machine-rental.ts";
 import type { Act, EndReason, Lengths, MachineRental, Step } from "./rental.ts";
 import type { MachineRow, MachineState, Missing, SshAccess } from "./resource.ts";
+import { comparePrice, extendedTwice, haunted } from "./surprises.ts";
 
 /** An instance or cluster as upstream shows it, parsed (upstream-documents.ts). */
 export interface MachineDocument {
@@ -58,7 +59,7 @@ export function observed(
   nowMs: number,
   lengths: Lengths,
 ): Observed<MachineRow> {
-  if (askedAtMs < row.changedAtMs || askedAtMs < row.seen.askedAtMs) return { row, acts: [] };
+  if (isOld(row, askedAtMs)) return { row, acts: [] };
   switch (shown.kind) {
     case "found": {
       const { document, sameUntilMs } = shown;
@@ -74,6 +75,10 @@ export function observed(
   }
 }
 
+/** Requested before one of our calls changed the row, or before what was seen last. */
+const isOld = (row: MachineRow, askedAtMs: number): boolean =>
+  askedAtMs < row.changedAtMs || askedAtMs < row.seen.askedAtMs;
+
 function found(row: MachineRow, document: MachineDocument, askedAtMs: number, nowMs: number, lengths: Lengths) {
   // Another machine with our tag: our own came first and stays.
   if (row.upstreamId !== null && row.upstreamId !== document.upstreamId) return { row, acts: [] };
@@ -84,27 +89,7 @@ function found(row: MachineRow, document: MachineDocument, askedAtMs: number, no
   const shown = showing(priced.row, document, askedAtMs);
   const { rental, acts } = moneyOf(shown, document, askedAtMs, nowMs, lengths);
   const change = resolveChange(settled({ ...shown, rental }, document, nowMs), lengths);
-  return { row: change.row, acts: [...priced.acts, ...acts, ...change.acts] };
-}
-
-/** The price in upstream's document is what the operator pays. It is compared with the price book once. */
-function comparePrice(row: MachineRow, { rateNanoUsd }: MachineDocument): Observed<MachineRow> {
-  if (row.seen.priced || rateNanoUsd === null) return { row, acts: [] };
-  const { rate } = row.rental;
-  const seen = { ...row.seen, priced: true };
-  if (rateNanoUsd === rate.costNanoUsd) return { row: { ...row, seen }, acts: [] };
-  const rental = { ...row.rental, rate: { ...rate, costNanoUsd: rateNanoUsd } };
-  return {
-    row: { ...row, seen, rental },
-    acts: [
-      {
-        act: "event",
-        event: "compute_cost_differs",
-        expectedNanoUsd: rate.costNanoUsd,
-        shownNanoUsd: rateNanoUsd,
-      },
-    ],
-  };
+  return { row: change.row, acts: [...priced.acts, ...acts, ...change.acts, ...extendedTwice(row, change.row)] };
 }
 
 const runs = (state: MachineState): boolean => state === "running" || state === "degraded";
@@ -124,7 +109,8 @@ function showing(row: MachineRow, document: MachineDocument, askedAtMs: number):
       startedAtMs: document.startedAtMs ?? seen.startedAtMs,
       firstRunningMs: seen.firstRunningMs ?? (runs(document.state) ? askedAtMs : null),
       lastRunningMs: alive ? askedAtMs : seen.lastRunningMs,
-      hours: document.hours ?? seen.hours,
+      // Upstream only adds hours; a document from before an accepted extension must not ask for it again.
+      hours: document.hours === null ? seen.hours : Math.max(document.hours, seen.hours ?? 0),
       replicas: document.replicas ?? seen.replicas,
       ssh: document.ssh,
       jupyterUrl: document.jupyterUrl,
@@ -218,27 +204,6 @@ function ended(row: MachineRow, reason: EndReason, endedAtMs: number): MachineRo
   return { ...row, seen, sending: null, wants: { ...row.wants, rebuild: null } };
 }
 
-/** An ended row is seen again. If it is alive, it is stopped, and its cost is the operator's loss. */
-function haunted(
-  row: MachineRow,
-  document: MachineDocument,
-  askedAtMs: number,
-  lengths: Lengths,
-): Observed<MachineRow> {
-  const { seen, rental } = row;
-  const haunts = document.state !== "ended";
-  const untilMs = haunts ? askedAtMs : Math.min(document.terminatedAtMs ?? askedAtMs, askedAtMs);
-  const loss =
-    document.startedAtMs === null || !(haunts || seen.haunts)
-      ? []
-      : ranOn(rental, row.create === "done" ? null : document.startedAtMs, untilMs, haunts, lengths);
-  const acts: Act[] = [...loss];
-  if (haunts && !seen.haunts) {
-    acts.unshift({ act: "event", event: row.create === "done" ? "ended_runs" : "late_orphan" });
-  }
-  return { row: { ...row, seen: { ...seen, askedAtMs, haunts } }, acts };
-}
-
 /** A list shows it unchanged: it still ran when the list was requested. */
 function same(row: MachineRow, askedAtMs: number): Observed<MachineRow> {
   const { seen } = row;
@@ -277,6 +242,29 @@ function notFound(row: MachineRow, askedAtMs: number, nowMs: number, lengths: Le
     row: ended({ ...waiting, rental: closed.rental }, row.wants.end?.reason ?? "failed", endMs),
     acts: closed.acts,
   };
+}
+
+/**
+ * A machine that upstream first shows when it is over, though it ran longer than its hold pays for: the row as it was at
+ * that end. A turn at `atMs` pays for the hours that nobody saw, before the end itself is observed.
+ */
+export function overUnseen(
+  row: MachineRow,
+  shown: Shown,
+  askedAtMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): { readonly row: MachineRow; readonly atMs: number } | undefined {
+  if (shown.kind !== "found" || shown.document.state !== "ended" || row.rental.phase.at !== "waiting") return undefined;
+  if (isOld(row, askedAtMs)) return undefined;
+  const { document } = shown;
+  const startMs = startOf(row, document, nowMs);
+  if (startMs === null || document.terminatedAtMs === null) return undefined;
+  const { rental } = begin(row.rental, startMs, lengths);
+  const atMs = Math.min(document.terminatedAtMs, nowMs);
+  return rental.phase.at === "running" && rental.phase.paidUntilMs < atMs
+    ? { row: { ...row, rental }, atMs }
+    : undefined;
 }
 
 /** Whether to check upstream every 5 s for this row, instead of every 60 s. */

@@ -107,6 +107,8 @@ export interface SshAccess {
 export interface Missing {
   readonly lists: number;
   readonly notFoundMs: number | null;
+  /** When a read was sent last. */
+  readonly triedMs?: number;
 }
 
 /**

@@ -5,9 +5,9 @@
  * `answered`. Stops, scales and PATCHes name an end state, so they are repeated. An extend is sent at most twice, the
  * second time only if upstream's end did not move. A create is never repeated, so no row asks for one.
  */
+import { changeDone, changeNotDone } from "./change-answers.ts";
 import type { ControlAnswer } from "./control.ts";
 import { askEnd } from "./machine-books.ts";
-import { takeBackExtension } from "./machine-rental.ts";
 import { EXTEND_PROOF_MS, type MachineDocument, MOST_EXTENDS, type Observed, observed } from "./observe.ts";
 import type { ComputeRefusal } from "./refusals.ts";
 import type { Act, EndReason, Lengths, TurnFacts } from "./rental.ts";
@@ -30,6 +30,8 @@ export type Next =
 const NONE: Next = { do: "none" };
 const LONGEST_WAIT_MS = 60_000;
 const READ_AGAIN_MS = 60_000;
+/** A read without an answer is repeated after this long. */
+const UNREAD_MS = 5_000;
 
 /** Waits between tries: 1 s, doubling to 60 s. */
 export const retryDelayMs = (tries: number): number => Math.min(LONGEST_WAIT_MS, 1_000 * 2 ** Math.min(tries - 1, 6));
@@ -73,16 +75,27 @@ function extending(row: MachineRow, hours: number, nowMs: number): Next {
   return { do: "send", call: { verb: "extend", hours } };
 }
 
-/** A list lacks it, so read it by id. After the first 404 the second read follows a minute later. */
-function readAgain(row: MachineRow, nowMs: number): Next {
-  const firstMs = row.seen.missing?.notFoundMs ?? null;
-  const atMs = firstMs === null ? row.seen.askedAtMs : Math.max(firstMs + READ_AGAIN_MS, row.seen.askedAtMs + 1_000);
+/**
+ * A list lacks it, so read it by id, at most once a minute: lists may go on lying about what a read has just shown. After
+ * the first 404 the second read follows a minute later.
+ */
+function readAgain({ seen }: MachineRow, nowMs: number): Next {
+  const { notFoundMs: firstMs = null, triedMs = 0 } = seen.missing ?? {};
+  const dueMs =
+    firstMs === null
+      ? Math.max(seen.askedAtMs, (seen.lastRunningMs ?? 0) + READ_AGAIN_MS)
+      : Math.max(firstMs + READ_AGAIN_MS, seen.askedAtMs + 1_000);
+  const atMs = Math.max(dueMs, triedMs + UNREAD_MS);
   return nowMs >= atMs ? { do: "send", call: { verb: "read" } } : { do: "wait", atMs };
 }
 
 /** The row to store before `call` is sent. `former`: what to restore if upstream certainly does not execute it. */
 export function sent(row: MachineRow, call: RowCall, nowMs: number, former = formerOf(row)): MachineRow {
-  if (call.verb === "read" || call.verb === "create") return row;
+  if (call.verb === "create") return row;
+  if (call.verb === "read") {
+    const missing = row.seen.missing && { ...row.seen.missing, triedMs: nowMs };
+    return { ...row, seen: { ...row.seen, missing } };
+  }
   const again = row.sending?.verb === call.verb ? row.sending : null;
   const sending: Sending = {
     verb: call.verb,
@@ -236,42 +249,13 @@ function stopAnswered(
 }
 
 function changeAnswered(row: MachineRow, outcome: CallOutcome, nowMs: number, lengths: Lengths): Answered<MachineRow> {
-  const { sending, wants } = row;
-  if (!sending || sending.verb === "stop") return told(row);
-  if (outcome.kind === "unknown") return told(row);
-  if (outcome.kind === "done") return told(changeDone(row, outcome.document, nowMs));
-  // An earlier try may have been executed: the next document from upstream decides.
-  if (sending.tries > 1 && outcome.kind !== "refused") return told(row);
+  if (!row.sending || row.sending.verb === "stop" || outcome.kind === "unknown") return told(row);
+  if (outcome.kind === "done") return { ...changeDone(row, outcome.document, nowMs), refusal: null };
+  const notDone = changeNotDone(row, outcome.kind === "refused" ? outcome.status : null, nowMs, lengths);
+  if (!notDone) return told(row);
   const refusal: ComputeRefusal =
     outcome.kind === "not_found" ? { kind: "unavailable", retryAfterMs: null } : refusalOf(outcome);
-  const { former } = sending;
-  const restored: MachineRow = { ...row, sending: null, changedAtMs: nowMs };
-  switch (sending.verb) {
-    case "scale":
-      return told({ ...restored, wants: { ...wants, replicas: former.replicas } }, [], refusal);
-    case "patch":
-      return told({ ...restored, wants: { ...wants, setup: former.setup, rebuild: null } }, [], refusal);
-    case "extend": {
-      if (sending.tries > 1) return told(row);
-      const hours = (row.rental.hours ?? 0) - (former.hours ?? 0);
-      const back = takeBackExtension(row.rental, hours, lengths);
-      return told({ ...restored, rental: back.rental }, back.acts, refusal);
-    }
-  }
-}
-
-function changeDone(row: MachineRow, document: MachineDocument | null, nowMs: number): MachineRow {
-  const { wants, seen, rental } = row;
-  const after: MachineRow = { ...row, changedAtMs: nowMs };
-  switch (row.sending?.verb) {
-    case "patch":
-      return { ...after, sending: null, wants: { ...wants, rebuild: wants.rebuild && { answeredMs: nowMs } } };
-    case "scale":
-      return { ...after, sending: null, seen: { ...seen, replicas: document?.replicas ?? wants.replicas } };
-    default:
-      // An accepted extend counts as done, even if the object does not show it yet.
-      return { ...after, sending: null, seen: { ...seen, hours: Math.max(document?.hours ?? 0, rental.hours ?? 0) } };
-  }
+  return { ...notDone, refusal };
 }
 
 /** Wants the end from now on. The first reason stays. Nothing is charged after `nowMs`. */

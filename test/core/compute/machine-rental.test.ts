@@ -240,6 +240,15 @@ describe("a fixed run", () => {
   });
 });
 
+it("a fixed run whose hold was released while it was preempted has no money to run on", () => {
+  const life = new Life(usd(100), 3);
+  life.take(begin(life.rental, START, LENGTHS)).take(preempt(life.rental, START + HOUR, LENGTHS));
+  life.turn(START + HOUR + DAY);
+  // Seen late: it had resumed just before its day was over.
+  life.take(resume(life.rental, START + HOUR + DAY - 1_000, LENGTHS));
+  expect([life.stop, life.books.held]).toEqual(["preempted", 0]);
+});
+
 /** What may happen after a while. `late`: an alarm that comes later than it was due, in ms. */
 const act = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant("turn" as const), late: fc.nat(2 * HOUR) }) },

@@ -1,6 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { inTransition, type MachineDocument, observed, type Shown } from "../../../src/core/compute/observe.ts";
+import {
+  inTransition,
+  type MachineDocument,
+  observed,
+  overUnseen,
+  type Shown,
+} from "../../../src/core/compute/observe.ts";
 import { rateFor } from "../../../src/core/compute/rental.ts";
 import { clusterStatus, gpusOf, instanceStatus } from "../../../src/core/compute/resource.ts";
 import { next, turned, wantEnd } from "../../../src/core/compute/wants.ts";
@@ -54,6 +60,21 @@ describe("what upstream shows", () => {
     early.sees(shows("ended", { terminatedAtMs: SENT }), SENT + 95_000);
     expect(early.charged).toBe(rateFor(RATE.priceNanoUsd, 88_000, HOUR));
     expect([instanceStatus(early.row), early.row.seen.reason]).toEqual(["terminated", "admin"]);
+  });
+
+  it("what is first seen when it is over is paid by a turn at its end for the hours that nobody saw", () => {
+    const endMs = SENT + 2_000 + 2.5 * HOUR;
+    const over = { kind: "found", document: shows("ended", { terminatedAtMs: endMs }), sameUntilMs: null } as const;
+    const life = new Watched(null);
+    const unseen = overUnseen(life.row, over, SENT + 3 * HOUR, SENT + 3 * HOUR, LENGTHS);
+    expect(unseen?.atMs).toBe(endMs);
+    if (unseen) life.row = unseen.row;
+    life.turn(endMs).take(observed(life.row, over, SENT + 3 * HOUR, SENT + 3 * HOUR, LENGTHS));
+    expect(life.charged).toBe(rateFor(RATE.priceNanoUsd, 2.5 * HOUR, HOUR));
+    expect([life.books.held, life.books.losses.size]).toEqual([0, 0]);
+    const short = { ...over, document: shows("ended", { terminatedAtMs: SENT + 10_000 }) };
+    expect(overUnseen(new Watched(null).row, short, SENT + 3 * HOUR, SENT + 3 * HOUR, LENGTHS)).toBeUndefined();
+    expect(overUnseen(new Watched(3).row, over, SENT + 3 * HOUR, SENT + 3 * HOUR, LENGTHS)).toBeUndefined();
   });
 
   it("what ran and ended between two lists is charged; what failed before it started is not", () => {

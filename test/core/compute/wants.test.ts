@@ -186,6 +186,58 @@ describe("an extension", () => {
   });
 });
 
+describe("a run that upstream extended beyond what was bought", () => {
+  it("is told to the operator once, and ends when what was bought ends", () => {
+    const life = new Sending(4).running(4).extends(2);
+    life.gets({ verb: "extend", hours: 2 }, LOST);
+    life.at += 60_000;
+    life.sees("running", { hours: 4 });
+    expect(life.sends(LOST)).toBe("extend");
+    // Both were executed.
+    life.at += 1_000;
+    life.sees("running", { hours: 8 }).sees("running", { hours: 8 });
+    expect(life.books.events).toEqual(["extended_twice"]);
+    expect([life.row.sending, life.books.held]).toEqual([null, 6 * RATE.priceNanoUsd]);
+    life.turn(SENT + 2_000 + 6 * HOUR + 30_000);
+    expect([life.row.wants.end?.reason, life.charged]).toEqual(["duration_expired", 6 * RATE.priceNanoUsd]);
+  });
+
+  it("in the answer to the second try is told too", () => {
+    const life = new Sending(4).running(4).extends(2);
+    life.gets({ verb: "extend", hours: 2 }, LOST);
+    life.at += 60_000;
+    life.sees("running", { hours: 4 });
+    life.sends({ kind: "done", document: shows("running", { hours: 8 }) });
+    expect(life.books.events).toEqual(["extended_twice"]);
+  });
+
+  it("a document from before an accepted extension does not make it be sent again", () => {
+    const life = new Sending(4).running(4).extends(2);
+    life.gets({ verb: "extend", hours: 2 }, { kind: "done", document: null });
+    life.at += 100;
+    life.sees("running", { hours: 4 });
+    expect(next(life.row, life.at)).toEqual({ do: "none" });
+  });
+});
+
+describe("a read by id", () => {
+  it("comes once a minute where lists lack what reads show, and 5 s later without an answer", () => {
+    const life = new Sending(null).running();
+    const lacks = () => life.take(observed(life.row, { kind: "absent" }, life.at, life.at, LENGTHS));
+    life.at += 5_000;
+    lacks();
+    expect(next(life.row, life.at)).toEqual({ do: "wait", atMs: SENT + 65_000 });
+    life.at = SENT + 65_000;
+    expect(life.sends(LOST)).toBe("read");
+    expect(next(life.row, life.at + 4_999)).toEqual({ do: "wait", atMs: life.at + 5_000 });
+    life.at += 5_000;
+    expect(life.sends({ kind: "done", document: shows("running") })).toBe("read");
+    life.at += 5_000;
+    lacks();
+    expect(next(life.row, life.at)).toEqual({ do: "wait", atMs: SENT + 130_000 });
+  });
+});
+
 describe("a scale or PATCH", () => {
   const scaled = (replicas: number) => {
     const life = new Sending(4).running(4);
@@ -216,6 +268,32 @@ describe("a scale or PATCH", () => {
     life.gets({ verb: "scale", replicas: 3 }, { kind: "refused", status: 409, text: "too few free GPUs" });
     expect(life.row.wants.replicas).toBe(1);
     expect(life.refusal).toEqual({ kind: "upstream_refused", status: 409, text: "too few free GPUs" });
+  });
+
+  it("that gets 409 after a try without an answer may be done: a PATCH is repeated, a scale for a minute", () => {
+    const life = new Sending(null).running();
+    const former = formerOf(life.row);
+    const setup = { ...former.setup, containerImage: "img:2" };
+    const patched = { ...life.row, wants: { ...life.row.wants, setup, rebuild: { answeredMs: null } } };
+    life.row = sent(patched, { verb: "patch", setup }, life.at, former);
+    life.gets({ verb: "patch", setup }, LOST);
+    const BUILDING = { kind: "refused", status: 409, text: "it is being rebuilt" } as const;
+    life.at += retryDelayMs(1);
+    expect(life.sends(BUILDING)).toBe("patch");
+    expect(life.row.wants.setup).toEqual(setup);
+    life.at += retryDelayMs(2);
+    expect(life.sends({ kind: "done", document: null })).toBe("patch");
+    expect(life.row).toMatchObject({ sending: null, wants: { setup } });
+
+    const scale = scaled(3);
+    scale.gets({ verb: "scale", replicas: 3 }, LOST);
+    const began = scale.at;
+    for (let tries = 1; scale.row.sending !== null; tries++) {
+      scale.at += retryDelayMs(tries);
+      scale.sees("running", { replicas: 1 }).sends({ kind: "refused", status: 409, text: "too few free GPUs" });
+    }
+    expect(scale.at - began).toBeGreaterThanOrEqual(60_000);
+    expect(scale.row.wants.replicas).toBe(1);
   });
 
   it("a PATCH that was accepted shows pending until it runs again; a refused one changes nothing", () => {
