@@ -1,6 +1,7 @@
 /** The bodies of the compute API, with the contract's fields, ranges and lists. Other fields are dropped. */
 import * as z from "zod";
 import { list } from "../endpoints/list.ts";
+import { readSshKey } from "./ssh.ts";
 
 const name = z.string().min(1).max(200);
 const longText = z.string().max(100_000);
@@ -9,6 +10,16 @@ const port = z.int().min(1).max(65_535);
 const path = z.string().min(2).max(500);
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
+
+/** One OpenSSH public key line, in its plain spelling. `none`: whether an empty text may stand for no key. */
+const sshKey = (none: boolean) =>
+  z.string().transform((text, context) => {
+    if (none && text.trim() === "") return "";
+    const read = readSshKey(text);
+    if (read.ok) return read.key.line;
+    context.addIssue({ code: "custom", message: read.must });
+    return z.NEVER;
+  });
 
 const Attached = z.object({ id: z.int(), mount_path: path.nullish() });
 const NewStorage = z.object({ name, size_gb: z.int(), mount_path: path.nullish() });
@@ -34,7 +45,7 @@ export const InstanceLaunch = z.object({
   estimated_duration_hours: optional(z.int().min(0).max(72)),
   init_script: optional(longText),
   ssh_enabled: optional(z.boolean()),
-  ssh_public_key: optional(z.string().max(16_000)),
+  ssh_public_key: optional(sshKey(true)),
   cloud_drives: attached,
   new_cloud_drives: created,
 });
@@ -56,6 +67,8 @@ export const InstancePatch = z
   .refine((body) => Object.values(body).some((value) => value !== undefined), {
     message: "must name at least one of container_image, startup_command, init_script and service_port",
   });
+
+export const NewSshKey = z.object({ name, public_key: sshKey(false) });
 
 export const Hours = z.object({ hours: z.int().min(1).max(72) });
 export const Replicas = z.object({ replicas: z.int().min(1).max(8) });

@@ -22,6 +22,8 @@ export interface ComputeRequest {
   /** The deployment's mark, and six characters of base32, for the tag of a new resource. */
   readonly deployment: string;
   readonly random: string;
+  /** Of the SSH key in the body; null: the body has none. */
+  readonly sshFingerprint: string | null;
   readonly idempotency: IdempotencyRef | undefined;
 }
 

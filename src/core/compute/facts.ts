@@ -49,6 +49,8 @@ export interface Facts extends Lengths {
   /** The id and the six random base32 characters for a new row. */
   readonly nextId: number;
   readonly random: string;
+  /** Of the SSH key in the body; null: the body has none. */
+  readonly sshFingerprint: string | null;
   /** What lives of the account, of every kind, and the row that the path names. */
   readonly rows: readonly ResourceRow[];
   /** `max_gpus`; null: no limit. */

@@ -3,6 +3,7 @@ import type * as z from "zod";
 import type { Refused } from "../outcome.ts";
 import type { ClusterLaunch, InstanceLaunch } from "./bodies.ts";
 import { type Decision, type Facts, gpuRefusal, invalid, moneyRefusal, type Region } from "./facts.ts";
+import { hasRoomFor, tooManyKeys } from "./key-rules.ts";
 import { launchHold, openMachine } from "./machine-rental.ts";
 import type { Rate } from "./rental.ts";
 import { type Launched, type MachineKind, type MachineRow, NOTHING_SEEN, type Setup } from "./resource.ts";
@@ -26,12 +27,13 @@ export function launchInstance(facts: Facts, body: InstanceBody): Decision {
   if (body.ssh_enabled && !body.ssh_public_key) {
     return invalid("ssh_public_key", "is required with `ssh_enabled`: one OpenSSH public key line");
   }
+  if (body.ssh_public_key && !hasRoomFor(facts.rows, facts.sshFingerprint)) return tooManyKeys();
   return launch(facts, region, body, {
     kind: "instance",
     replicas: 1,
     hours: body.estimated_duration_hours || null,
     initScript: body.init_script ?? null,
-    sshPublicKey: body.ssh_public_key?.trim() || null,
+    sshPublicKey: body.ssh_public_key || null,
   });
 }
 
@@ -87,6 +89,7 @@ function launch(facts: Facts, region: Region, body: InstanceBody | ClusterBody, 
     interruptible: body.interruptible ?? false,
     sshEnabled: "ssh_enabled" in body && body.ssh_enabled === true,
     sshPublicKey: shape.sshPublicKey,
+    sshFingerprint: shape.sshPublicKey === null ? null : facts.sshFingerprint,
     templateId: null,
     drives: [],
     filesystems: [],

@@ -35,7 +35,7 @@ export type ComputeRefusal =
     }
   | { readonly kind: "state"; readonly what: ResourceKind; readonly why: StateFault }
   | { readonly kind: "duplicate"; readonly what: ResourceKind; readonly field: "name" | "mount_path" | "registry_url" }
-  | { readonly kind: "too_many"; readonly what: "drive" | "filesystem"; readonly most: number }
+  | { readonly kind: "too_many"; readonly what: "drive" | "filesystem" | "image" | "ssh_key"; readonly most: number }
   | {
       readonly kind: "no_credit";
       readonly neededNanoUsd: number;

@@ -45,6 +45,7 @@ export interface Launched {
   readonly interruptible: boolean;
   readonly sshEnabled: boolean;
   readonly sshPublicKey: string | null;
+  readonly sshFingerprint: string | null;
   readonly templateId: number | null;
   readonly drives: readonly Attachment[];
   readonly filesystems: readonly Attachment[];

@@ -96,6 +96,12 @@ export function rowIsLive(row: ResourceRow): boolean {
   return isStorage(row) ? storageIsLive(row) : isKept(row);
 }
 
+/** Whether tenants see it. A list leaves out hidden ones too. */
+export function rowIsShown(row: ResourceRow): boolean {
+  if (row.kind === "image" || row.kind === "ssh_key") return row.create === "done" && row.deletedAtMs === null;
+  return row.create !== "refused";
+}
+
 const isKept = ({ deletedAtMs, create }: ImageRow | KeyRow): boolean => deletedAtMs === null && create !== "refused";
 
 /** Whether the broker lists its kind every 5 s. */

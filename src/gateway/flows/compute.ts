@@ -8,8 +8,10 @@ import type { GpuPrices } from "../../core/compute/facts.ts";
 import { priceDocuments, shownRegions, shownStorage } from "../../core/compute/market.ts";
 import { isMachine, type ResourceRow } from "../../core/compute/resource.ts";
 import { documentOf } from "../../core/compute/row-documents.ts";
+import { fingerprintOf, readSshKey } from "../../core/compute/ssh.ts";
 import { deploymentMark } from "../../core/compute/tag.ts";
 import { type ComputeEndpoint, idOf } from "../../core/endpoints/compute/compute-endpoint.ts";
+import { asObject } from "../../core/formats/json-fields.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { CallId } from "../../core/ids.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
@@ -120,6 +122,7 @@ async function requestOf(received: Received, routing: RoutingSnapshot, ports: Po
     sharedUpstreams: Object.values(routing.upstreams).flatMap(({ id, shared }) => (shared ? [id] : [])),
     deployment: await deploymentMark(ports.secrets),
     random: base32(crypto.getRandomValues(new Uint8Array(6))),
+    sshFingerprint: body.ok ? await fingerprintIn(body.body) : null,
     idempotency: found.ok ? found.idempotency : undefined,
   };
 }
@@ -129,6 +132,15 @@ function rentedRowsOf(routing: RoutingSnapshot, nowMs: number): ModelRow[] {
   return Object.keys(routing.models)
     .filter((model) => model.startsWith("gpu/") || model.startsWith("storage/"))
     .flatMap((model) => rowOf(routing, model, nowMs) ?? []);
+}
+
+/** The fingerprint of the SSH key in a checked body. */
+async function fingerprintIn(body: unknown): Promise<string | null> {
+  const { public_key, ssh_public_key } = asObject(body) ?? {};
+  const line = public_key ?? ssh_public_key;
+  const read = typeof line === "string" ? readSshKey(line) : undefined;
+  if (!read?.ok) return null;
+  return fingerprintOf(new Uint8Array(await crypto.subtle.digest("SHA-256", read.key.bytes)));
 }
 
 const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";

@@ -39,6 +39,7 @@ function factsOf(over: Partial<Facts> = {}): Facts {
     by: BY,
     nextId: 1001,
     random: "abc234",
+    sshFingerprint: null,
     rows: [],
     maxGpus: { key: null, team: null, account: null },
     money: { balanceNanoUsd: usd(100), heldNanoUsd: 0, floorNanoUsd: 0 },

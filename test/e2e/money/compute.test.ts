@@ -1,119 +1,41 @@
 /** Rented machines through the real process: what ran upstream, by the service's own account, is what was charged. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Instance, PRICE, Renter } from "../../support/compute/renter.ts";
 import { ComputeSandbox } from "../../support/compute-sandbox.ts";
-import { eventually } from "../../support/eventually.ts";
-import { Operator, unique } from "../../support/operator.ts";
+import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
-import type { Tenant } from "../../support/tenant.ts";
 
 const HOUR_MS = 5_000;
-/** USD per GPU-hour. */
-const PRICE = 3;
 
 let gateway: TollgateProcess;
 let operator: Operator;
 let sandbox: ComputeSandbox;
+let at: Parameters<typeof Renter.make>[0];
 
 beforeAll(async () => {
   gateway = await TollgateProcess.start({ env: { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: "120000" } });
   operator = new Operator(gateway);
   sandbox = new ComputeSandbox(gateway.sandboxUrl);
+  at = { operator, sandboxUrl: gateway.sandboxUrl };
 });
 afterAll(() => gateway.stop());
 
-interface Instance {
-  readonly id: number;
-  readonly name: string;
-  readonly status: string;
-  readonly termination_reason: string | null;
-  readonly started_at: string | null;
-  readonly created_by_user_id: number | null;
+/** What ran, and what was charged for it: to the nano-USD, rounded up a period. */
+async function expectExact({ seat, tenant }: Renter, periods = 1): Promise<void> {
+  const executions = await sandbox.executions(seat);
+  const nano = executions.reduce((sum, { ms, gpus }) => sum + (PRICE * 1e9 * gpus * ms) / HOUR_MS, 0);
+  const charged = 0 - (await tenant.charges()).reduce((sum, { amount_usd }) => sum + amount_usd, 0);
+  // Upstream's clock and ours stop the run at the request; they may differ by what the call took.
+  expect(charged).toBeGreaterThan(nano / 1e9 - (PRICE * 400) / HOUR_MS);
+  expect(charged).toBeLessThanOrEqual(nano / 1e9 + periods * 1e-9);
+  expect(await tenant.audit()).toMatchObject({ problems: [], open_holds: 0, held_usd: 0 });
 }
 
-/** A tenant with a seat of its own, in a region of its own. */
-class Renter {
-  readonly tenant: Tenant;
-  readonly seat: string;
-  readonly region: string;
-
-  private constructor(tenant: Tenant, seat: string, region: string) {
-    this.tenant = tenant;
-    this.seat = seat;
-    this.region = region;
-  }
-
-  static async make(balanceUsd: number, fields: Record<string, unknown> = {}): Promise<Renter> {
-    const seat = unique("seat");
-    await sandbox.account(seat, { balance_usd: 10_000, keys: [{ key: `key-${seat}` }] });
-    await operator.call("PUT", `/upstreams/${seat}`, {
-      base_url: gateway.sandboxUrl,
-      api_key: `key-${seat}`,
-      ...fields,
-    });
-    return Renter.on(seat, await Renter.region(), balanceUsd);
-  }
-
-  static async region(): Promise<string> {
-    const region = unique("region");
-    await sandbox.region(region, { gpu_type: `GPU ${region}`, hourly_rate_usd: 2 });
-    const prices = { gpu_hours: { cost_usd: 2, price_usd: PRICE } };
-    const model = encodeURIComponent(`gpu/${encodeURIComponent(`GPU ${region}`)}`);
-    await operator.call("PUT", `/models/${model}`, { kind: "gpu", prices });
-    return region;
-  }
-
-  static async on(seat: string, region: string, balanceUsd: number): Promise<Renter> {
-    const account = { balance_usd: balanceUsd, compute_enabled: true, compute_upstream: seat };
-    return new Renter(await operator.tenant(account, { scopes: ["compute"], user: 7 }), seat, region);
-  }
-
-  async send<Body = Instance>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
-    const init = { method, headers: { "content-type": "application/json", ...headers } };
-    const response = await this.tenant.fetch(path, {
-      ...init,
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, body: (text ? JSON.parse(text) : null) as Body };
-  }
-
-  launch(fields: Record<string, unknown> = {}, headers: Record<string, string> = {}) {
-    const { region } = this;
-    const machine = { region_id: region, gpu_type: `GPU ${region}`, gpu_count: 1, container_image: "ubuntu:24" };
-    return this.send("POST", "/gpu-instances", { ...machine, name: "mine", ...fields }, headers);
-  }
-
-  async get(id: number): Promise<Instance> {
-    return (await this.send<{ instance: Instance }>("GET", `/gpu-instances/${id}`)).body.instance;
-  }
-
-  /** Polls as the contract says: every second or so, far below 60 a minute. */
-  async until(id: number, status: string): Promise<Instance> {
-    return eventually(
-      `${status}`,
-      async () => {
-        const instance = await this.get(id);
-        return instance.status === status ? instance : undefined;
-      },
-      { withinMs: 40_000, everyMs: 1_500 },
-    );
-  }
-
-  /** What ran, and what was charged for it: to the nano-USD, rounded up a period. */
-  async expectExact(periods = 1): Promise<void> {
-    const executions = await sandbox.executions(this.seat);
-    const nano = executions.reduce((sum, { ms, gpus }) => sum + (PRICE * 1e9 * gpus * ms) / HOUR_MS, 0);
-    const charged = 0 - (await this.tenant.charges()).reduce((sum, { amount_usd }) => sum + amount_usd, 0);
-    // Upstream's clock and ours stop the run at the request; they may differ by what the call took.
-    expect(charged).toBeGreaterThan(nano / 1e9 - (PRICE * 400) / HOUR_MS);
-    expect(charged).toBeLessThanOrEqual(nano / 1e9 + periods * 1e-9);
-    expect(await this.tenant.audit()).toMatchObject({ problems: [], open_holds: 0, held_usd: 0 });
-  }
-}
+const rent = (balanceUsd: number, fields: Record<string, unknown> = {}) => Renter.make(at, balanceUsd, fields);
 
 describe.concurrent("an instance", () => {
   test("is held for, billed from its start to the request that ends it, and the rest comes back", async () => {
-    const renter = await Renter.make(20);
+    const renter = await rent(20);
     const launched = await renter.launch({}, {});
     expect(launched).toMatchObject({ status: 202, body: { id: 1000, name: "mine", status: "pending" } });
     expect(launched.body.created_by_user_id).toBe(7);
@@ -125,7 +47,7 @@ describe.concurrent("an instance", () => {
     });
     const ended = await renter.until(1000, "terminated");
     expect(ended.termination_reason).toBe("user");
-    await renter.expectExact();
+    await expectExact(renter);
     const [execution] = await sandbox.executions(renter.seat);
     expect(execution).toMatchObject({ reason: "user", gpus: 1 });
     expect(execution?.name).toMatch(/^tg[0-9a-f]{6}-\d+-1000-[a-z2-7]{6}$/);
@@ -134,7 +56,7 @@ describe.concurrent("an instance", () => {
   });
 
   test("by the hour is renewed while money lasts, and stopped at zero", async () => {
-    const renter = await Renter.make(PRICE * 1.5);
+    const renter = await rent(PRICE * 1.5);
     await renter.launch();
     const ended = await renter.until(1000, "terminated");
     expect(ended.termination_reason).toBe("credit_depleted");
@@ -147,7 +69,7 @@ describe.concurrent("an instance", () => {
   });
 
   test("for a fixed time is held whole and ends by itself, paid to its end and no further", async () => {
-    const renter = await Renter.make(20);
+    const renter = await rent(20);
     await renter.launch({ estimated_duration_hours: 1, gpu_count: 2 });
     expect(await renter.tenant.audit()).toMatchObject({ held_usd: 2 * PRICE });
     const ended = await renter.until(1000, "terminated");
@@ -156,18 +78,18 @@ describe.concurrent("an instance", () => {
   });
 
   test("whose launch got no answer is found by its tag: one machine, one charge", async () => {
-    const renter = await Renter.make(20);
+    const renter = await rent(20);
     await sandbox.fault(renter.seat, { fault: "lost_answer", times: 1 }, { method: "POST" });
     expect(await renter.launch()).toMatchObject({ status: 202, body: { status: "pending" } });
     await renter.until(1000, "running");
     await renter.send("POST", "/gpu-instances/1000/terminate");
     await renter.until(1000, "terminated");
     expect(await sandbox.executions(renter.seat)).toHaveLength(1);
-    await renter.expectExact();
+    await expectExact(renter);
   });
 
   test("that upstream refuses costs nothing, and its words reach the tenant without our names", async () => {
-    const renter = await Renter.make(100);
+    const renter = await rent(100);
     await sandbox.region(renter.region, { gpu_type: `GPU ${renter.region}`, hourly_rate_usd: 2, taken_gpus: 1_000 });
     const refused = await renter.launch({ gpu_count: 8 });
     expect(refused.status).toBe(409);
@@ -177,13 +99,13 @@ describe.concurrent("an instance", () => {
   });
 
   test("that cannot be paid is 402, and upstream hears nothing of it", async () => {
-    const renter = await Renter.make(PRICE - 0.01);
+    const renter = await rent(PRICE - 0.01);
     expect((await renter.launch()).status).toBe(402);
     expect((await sandbox.calls(renter.seat)).filter(({ method }) => method !== "GET")).toEqual([]);
   });
 
   test("launched twice under one Idempotency-Key is one", async () => {
-    const renter = await Renter.make(50);
+    const renter = await rent(50);
     const headers = { "idempotency-key": "once" };
     const first = await renter.launch({}, headers);
     const again = await renter.launch({}, headers);
@@ -197,7 +119,7 @@ describe.concurrent("an instance", () => {
 
 describe.concurrent("who may", () => {
   test("a key without the scope, and an account without access, are told so", async () => {
-    const renter = await Renter.make(1);
+    const renter = await rent(1);
     const plain = await operator.key(renter.tenant.account, {});
     const ask = (key: string) => fetch(`${gateway.url}/gpu-instances`, { headers: { authorization: `Bearer ${key}` } });
     const scopeless = await ask(plain.key);
@@ -208,7 +130,7 @@ describe.concurrent("who may", () => {
   });
 
   test("sixty calls a minute of a key, exactly, however many come at once", async () => {
-    const renter = await Renter.make(1);
+    const renter = await rent(1);
     const answers = await Promise.all(Array.from({ length: 64 }, () => renter.send("GET", "/gpu-instances")));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(60);
     const refused = answers.filter(({ status }) => status === 429);
@@ -217,8 +139,8 @@ describe.concurrent("who may", () => {
   });
 
   test("two tenants on one shared upstream see and reach nothing of each other", async () => {
-    const one = await Renter.make(20, { shared: true });
-    const other = await Renter.on(one.seat, one.region, 20);
+    const one = await rent(20, { shared: true });
+    const other = await Renter.on(at, one.seat, one.region, 20);
     await one.launch({ name: "same" });
     expect((await other.send("GET", "/gpu-instances")).body).toEqual([]);
     const foreign = await other.send("GET", "/gpu-instances/1000");
@@ -233,7 +155,7 @@ describe.concurrent("who may", () => {
   });
 
   test("an upstream that is not shared seats one account", async () => {
-    const one = await Renter.make(1);
+    const one = await rent(1);
     const second = await operator.tenant({ compute_enabled: true });
     const taken = await operator.ask("PATCH", `/accounts/${second.account}`, { compute_upstream: one.seat });
     expect(taken).toMatchObject({ status: 409, body: { error: { code: "seat_taken" } } });
@@ -241,7 +163,7 @@ describe.concurrent("who may", () => {
 });
 
 test("the operator sees what runs, for whom and at what cost, and stops it", async () => {
-  const renter = await Renter.make(20);
+  const renter = await rent(20);
   await renter.launch();
   await renter.until(1000, "running");
   const path = `/accounts/${renter.tenant.account}/compute`;
@@ -257,5 +179,5 @@ test("the operator sees what runs, for whom and at what cost, and stops it", asy
   });
   expect(await operator.call("POST", `${path}/stop`)).toEqual({ stopping: [1000] });
   expect((await renter.until(1000, "terminated")).termination_reason).toBe("admin");
-  await renter.expectExact();
+  await expectExact(renter);
 });

@@ -32,6 +32,7 @@ export function launchedRow(hours: number | null, over: Partial<MachineRow> = {}
       interruptible: false,
       sshEnabled: false,
       sshPublicKey: null,
+      sshFingerprint: null,
       templateId: null,
       drives: [],
       filesystems: [],

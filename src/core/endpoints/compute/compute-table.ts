@@ -1,6 +1,7 @@
 /** The rows of the compute API. Names in paths come before ids: `availability` is no instance. */
 import type { ComputeEndpoint } from "./compute-endpoint.ts";
+import { KEY_ROWS } from "./key-rows.ts";
 import { MACHINE_ROWS } from "./machine-rows.ts";
 import { MARKET_ROWS } from "./market-rows.ts";
 
-export const COMPUTE_ROWS: readonly ComputeEndpoint[] = [...MARKET_ROWS, ...MACHINE_ROWS];
+export const COMPUTE_ROWS: readonly ComputeEndpoint[] = [...MARKET_ROWS, ...MACHINE_ROWS, ...KEY_ROWS];

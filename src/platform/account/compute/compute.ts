@@ -28,6 +28,7 @@ import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
 import { admitCompute, decideCompute, type Offered } from "./decide.ts";
+import { saveLaunchKey } from "./launch-keys.ts";
 import { store, turnDue } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
 
@@ -100,6 +101,7 @@ export class Compute {
   ) {
     const { row, acts } = rowListed(placed.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
     store(books, { ...placed, row }, acts, nowMs);
+    if (row.create === "done") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
   }
 
   /** The alarm's part: turns that are due, then what rows want of upstream. */
@@ -197,6 +199,7 @@ export class Compute {
         if (!placed) return null;
         const { row, acts, refusal } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
         store(books, { ...placed, row }, acts, nowMs);
+        if (call.verb === "create") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
         if (row.create === "refused") books.resources.forgetRepeatable(id);
         return refusal;
       }) ?? null

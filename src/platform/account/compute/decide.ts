@@ -8,6 +8,7 @@ import type { ComputeAnswer, ComputeRequest } from "../../../core/compute/calls.
 import { type Facts, type GpuPrices, type Region, refuse } from "../../../core/compute/facts.ts";
 import { gpuTypeOf, modelOf, storageModel } from "../../../core/compute/market.ts";
 import { isMachine, type ResourceRow, type StorageKind } from "../../../core/compute/resource.ts";
+import { rowIsShown } from "../../../core/compute/rows.ts";
 import { mountedBy } from "../../../core/compute/storage-life.ts";
 import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
@@ -167,8 +168,7 @@ function namedRow(
 ): Outcome<{ placed: Placed | undefined }> {
   if (on === null) return { ok: true, placed: undefined };
   const placed = typeof id === "number" ? books.resources.find(id) : undefined;
-  if (!placed || placed.row.kind !== on || placed.row.create === "refused")
-    return refuse({ kind: "not_found", what: on });
+  if (!placed || placed.row.kind !== on || !rowIsShown(placed.row)) return refuse({ kind: "not_found", what: on });
   return { ok: true, placed };
 }
 
@@ -177,7 +177,7 @@ function listed(books: Books, { lists }: ComputeEndpoint, nowMs: number): Resour
   return books.resources
     .listed(lists, nowMs - LISTED_FOR_MS, MOST_LISTED)
     .map(({ row }) => row)
-    .filter((row) => row.hiddenAtMs === null && row.create !== "refused");
+    .filter((row) => row.hiddenAtMs === null && rowIsShown(row));
 }
 
 /** Launches of a minute: said after what is wrong with the body, before state and money. */
@@ -199,7 +199,7 @@ const comesFirst = ({ refusal }: Refused): boolean =>
 
 function factsOf(
   books: Books,
-  { deployment, random, sharedUpstreams }: ComputeRequest,
+  { deployment, random, sharedUpstreams, sshFingerprint }: ComputeRequest,
   { caller, upstream, prices }: Admitted,
   named: Placed | undefined,
   offered: Offered,
@@ -220,6 +220,7 @@ function factsOf(
     by: { keyId: key.id, teamId: key.team, user: key.user },
     nextId: books.resources.nextId(),
     random,
+    sshFingerprint,
     rows,
     maxGpus: {
       key: key.limits.maxGpus,

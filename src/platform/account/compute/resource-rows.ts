@@ -26,6 +26,7 @@ export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs:
   const { row } = placed;
   if (row.kind === "image" || row.kind === "ssh_key") {
     books.resources.put(placed, rowIsLive(row), null);
+    books.resources.pruneFree(nowMs);
     return row;
   }
   bookActs(books, { ...placed, row }, acts, nowMs);

@@ -17,6 +17,9 @@ export interface Placed<Row extends ResourceRow = ResourceRow> {
   readonly row: Row;
 }
 
+/** Removed images and keys are kept this long, ms. */
+const FREE_KEPT_MS = 86_400_000;
+
 /** The first id of an account. */
 const FIRST_ID = 1000;
 
@@ -53,6 +56,18 @@ export class Resources {
       row.createdAtMs,
     );
     this.#nextDueMs = undefined;
+  }
+
+  /**
+   * Forgets images and keys that were removed a day ago: neither the ledger nor an event names them. The newest row of
+   * all stays, because the next id comes after it.
+   */
+  pruneFree(nowMs: number): void {
+    this.#sql.exec(
+      `DELETE FROM resources WHERE live = 0 AND kind IN ('image', 'ssh_key') AND created_at_ms < ?
+         AND id < (SELECT max(id) FROM resources)`,
+      nowMs - FREE_KEPT_MS,
+    );
   }
 
   find(id: number): Placed | undefined {
