@@ -155,7 +155,7 @@ const instance = (upstreamId: number, name: string, status: string) => ({ id: up
 const fresh = (document: unknown) => ({ document: JSON.stringify(document), sameUntilMs: null });
 
 /** Lists that show `documents`, and what accounts were told of them. */
-function listing(documents: unknown, failing: ReadonlySet<number> = new Set()) {
+function listing(documents: unknown, failing: ReadonlySet<number> = new Set(), unknown: readonly string[] = []) {
   const told: (Observation & { account: number })[] = [];
   const asked: string[] = [];
   const ports: ListingPorts = {
@@ -169,6 +169,7 @@ function listing(documents: unknown, failing: ReadonlySet<number> = new Set()) {
       async observed(observation) {
         if (failing.has(number)) throw new Error("not reached");
         told.push({ account: number, ...observation });
+        return unknown;
       },
     }),
     now: () => Date.now(),

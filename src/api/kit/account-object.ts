@@ -13,7 +13,8 @@ import type { PlatformPorts } from "../../platform/ports.ts";
 const LONGEST_AUDIT_MS = 60_000;
 
 /** The methods of an account object that the API calls. */
-export type AccountObject = AccountService & Pick<ComputeAccount, "computeState" | "stopCompute">;
+export type AccountObject = AccountService &
+  Pick<ComputeAccount, "computeState" | "stopCompute" | "moveSeat" | "knownTags">;
 
 /** `failed`: throws its own error in place of one from the object or its stub, or of a timeout. */
 export function accountInTime(
@@ -44,6 +45,8 @@ export function accountInTime(
     findKey: (...asked) => read((object) => object.findKey(...asked)),
     computeState: () => read((object) => object.computeState()),
     stopCompute: (...asked) => change((object) => object.stopCompute(...asked)),
+    moveSeat: (...asked) => change((object) => object.moveSeat(...asked)),
+    knownTags: (...asked) => read((object) => object.knownTags(...asked)),
   };
 }
 

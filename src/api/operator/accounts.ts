@@ -6,19 +6,17 @@ import * as z from "zod";
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";
 import { NO_LIMITS, STORAGE_GRACE_DAYS } from "../../core/account/tenant.ts";
-import type { AccountId } from "../../core/ids.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { NO_PLAN } from "../../core/pricing/prices.ts";
 import {
-  type AccountRow,
   enterAccount,
+  findAccount,
   listAccounts,
   markDeleted,
   markOpened,
   renameAccount,
 } from "../../platform/d1/accounts.ts";
-import { leaveSeat, takeSeat } from "../../platform/d1/seats.ts";
-import type { AccountObject } from "../kit/account-object.ts";
+import { forgetSeats } from "../../platform/d1/seats.ts";
 import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid } from "../kit/problem.ts";
@@ -34,6 +32,7 @@ import {
 } from "../kit/serializers.ts";
 
 import { AccountAnswer, AccountBody, AccountPatch } from "./account-schema.ts";
+import { moveSeat, requireSeat, stillLive, takeFirstSeat } from "./seats.ts";
 
 const OPENING_REFERENCE = "opening";
 /** Listing asks each account's object: a Worker may make a bounded number of calls, and few at once. */
@@ -123,7 +122,8 @@ const remove = route({
   id: "deleteAccount",
   method: "delete",
   path: "/admin/accounts/{account}",
-  summary: "Delete an account: keys stop, own aliases and instances go, the ledger stays. 409 while calls hold money",
+  summary:
+    "Delete an account: keys stop, own aliases and instances go, the ledger stays. 409 while calls hold money or compute runs",
   answers: { 200: answers("Deleted", Deleted) },
 });
 
@@ -154,8 +154,9 @@ export function addAccounts(api: AdminRoutes): void {
   api.add(patch, async ({ work: context, params, body }) => {
     const { account: id } = params;
     const { row, object } = await theLiveAccount(context, id);
-    await moveSeat(context, row, object, body.compute_upstream);
-    const changed = known(await object.amend(changesFrom(body)), "account", id);
+    const { compute_upstream: seat, ...rest } = body;
+    if (seat !== undefined) await moveSeat(context, row, object, seat);
+    const changed = known(await object.amend(changesFrom(rest)), "account", id);
     if (body.name !== undefined) await renameAccount(context.books, row, changed.name);
     return ok(serializeAccount(changed));
   });
@@ -164,13 +165,14 @@ export function addAccounts(api: AdminRoutes): void {
     const { account: id } = params;
     const { row, object } = await theAccount(context, id);
     const end = known(await object.close(), "account", id);
+    if (end.kind === "compute_live") throw stillLive(end.live, null);
     if (end.kind === "holds_open") {
       throw conflict(
         "holds_open",
         `${end.openHolds} calls of the account are in flight. Delete it when they have ended.`,
       );
     }
-    await leaveSeat(context.books, row.id);
+    await forgetSeats(context.books, row.id);
     if (await markDeleted(context.books, row, context.now())) await context.edge.routingChanged();
     return ok(deleted(id));
   });
@@ -183,8 +185,11 @@ async function makeAccount(context: AdminContext, body: z.output<typeof AccountB
     ...changesFrom(body),
     limits: limitsFrom(body, NO_LIMITS),
   };
+  if (body.compute_upstream && !(body.id && (await findAccount(context.books, body.id)))) {
+    await requireSeat(context, body.compute_upstream, body.id ?? null);
+  }
   const row = await enterAccount(context.books, body.id, body.name, context.now());
-  if (!row.opened && body.compute_upstream) await takeSeatOrRefuse(context, row.id, body.compute_upstream);
+  if (!row.opened && body.compute_upstream) await takeFirstSeat(context, row.id, body.compute_upstream);
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
   const object = context.account(row.number);
   await object.open(row.id, row.number, fields);
@@ -203,37 +208,4 @@ async function bookOpening(object: AccountService, amountNanoUsd: number): Promi
     throw conflict("reference_conflict", `The opening balance was booked as ${booked} USD before.`, "balance_usd");
   }
   if (outcome.kind === "out_of_range") throw invalid("balance_usd", "The balance would leave its range.");
-}
-
-/** Gives the account another seat, or none. Nothing of it may be left where it was. */
-async function moveSeat(
-  context: AdminContext,
-  row: AccountRow,
-  object: AccountObject,
-  to: string | null | undefined,
-): Promise<void> {
-  if (to === undefined) return;
-  const state = known(await object.computeState(), "account", row.id);
-  if (state.upstream === to) return;
-  if (state.rows.length > 0) {
-    throw conflict(
-      "compute_in_use",
-      `${state.rows.length} compute resources of the account live on '${state.upstream}'. Stop them first.`,
-      "compute_upstream",
-    );
-  }
-  if (to === null) await leaveSeat(context.books, row.id);
-  else await takeSeatOrRefuse(context, row.id, to);
-}
-
-async function takeSeatOrRefuse(context: AdminContext, account: AccountId, upstream: string): Promise<void> {
-  const outcome = await takeSeat(context.books, account, upstream, context.now());
-  if (outcome.kind === "unknown_upstream") throw invalid("compute_upstream", `There is no upstream '${upstream}'.`);
-  if (outcome.kind === "occupied") {
-    throw conflict(
-      "seat_taken",
-      `The upstream '${upstream}' seats the account '${outcome.by}'. Give each account an upstream of its own, or set \`shared\` on it.`,
-      "compute_upstream",
-    );
-  }
 }

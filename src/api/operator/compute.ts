@@ -1,108 +1,28 @@
 /**
- * `/admin/compute` and `/admin/accounts/{account}/compute`: what runs upstream and for whom, and the operator's stop.
+ * `/admin/compute` and `/admin/accounts/{account}/compute`: what runs upstream and for whom, the operator's stop, and the
+ * end of what is nobody's.
  */
 import * as z from "zod";
-import type { BrokerView, Seen } from "../../core/compute/control.ts";
-import { clusterStatus, instanceStatus, isMachine, type MachineRow } from "../../core/compute/resource.ts";
-import { asObject } from "../../core/formats/json-fields.ts";
-import { toUsd } from "../../core/pricing/money.ts";
+import { type BrokerView, endOf } from "../../core/compute/control.ts";
+import { LISTED_KINDS, type ListedKind } from "../../core/compute/listing.ts";
+import { isOver } from "../../core/compute/remains.ts";
+import { isMachine } from "../../core/compute/resource.ts";
+import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import { seatedUpstreams } from "../../platform/d1/seats.ts";
 import { findUpstream } from "../../platform/d1/upstreams.ts";
 import { type AdminContext, type AdminRoutes, known, theAccount } from "../kit/context.ts";
-import { listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
-import { Problem } from "../kit/problem.ts";
+import { listOf } from "../kit/fields.ts";
+import { conflict, notFound, Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
-import { toIso, toIsoOrNull } from "../kit/serializers.ts";
-
-const ResourceAnswer = z
-  .object({
-    id: z.int(),
-    kind: z.enum(["instance", "cluster"]),
-    name: z.string(),
-    status: z.string(),
-    upstream: z.string(),
-    upstream_id: z.int().nullable(),
-    tag: z.string().meta({ description: "Its name upstream" }),
-    key: z.string(),
-    gpu_type: z.string(),
-    gpus: z.int(),
-    hourly_price_usd: usdAnswer,
-    hourly_cost_usd: usdAnswer,
-    held_usd: usdAnswer,
-    paid_until: timeAnswer.nullable(),
-    end_wanted: z.string().nullable().meta({ description: "Why its end is wanted; null: it is not" }),
-    created_at: timeAnswer,
-  })
-  .meta({ id: "ComputeResource" });
-
-const serializeResource = (upstream: string, row: MachineRow): z.input<typeof ResourceAnswer> => ({
-  id: row.id,
-  kind: row.kind,
-  name: row.launched.name,
-  status: row.kind === "instance" ? instanceStatus(row) : clusterStatus(row),
-  upstream,
-  upstream_id: row.upstreamId,
-  tag: row.tag,
-  key: row.by.keyId,
-  gpu_type: row.launched.gpuType,
-  gpus: row.launched.gpuCount * row.wants.replicas,
-  hourly_price_usd: toUsd(row.rental.rate.priceNanoUsd),
-  hourly_cost_usd: toUsd(row.rental.rate.costNanoUsd),
-  held_usd: toUsd(row.rental.heldNanoUsd ?? 0),
-  paid_until: row.rental.phase.at === "running" ? toIso(row.rental.phase.paidUntilMs) : null,
-  end_wanted: row.wants.end?.reason ?? null,
-  created_at: toIso(row.createdAtMs),
-});
-
-const SeenAnswer = z
-  .object({
-    kind: z.string(),
-    upstream_id: z.int(),
-    name: z.string(),
-    account: z.int().nullable().meta({ description: "The account's number by its tag; null: not ours" }),
-    status: z.string().nullable(),
-    hourly_cost_usd: usdAnswer.nullable(),
-  })
-  .meta({ id: "ComputeSeen" });
-
-const UpstreamComputeAnswer = z
-  .object({
-    upstream: z.string(),
-    balance_usd: usdAnswer.nullable().meta({ description: "The upstream account's own; null: not read yet" }),
-    balance_at: timeAnswer.nullable(),
-    burn_usd_per_hour: usdAnswer,
-    runway_hours: z.number().nullable().meta({ description: "Until that balance is used up; null: nothing runs" }),
-    calls_last_minute: z.object({ stop: z.int(), create: z.int(), call: z.int(), list: z.int() }),
-    paused_until: timeAnswer.nullable(),
-    seen: z.array(SeenAnswer).meta({ description: "What the last lists showed" }),
-  })
-  .meta({ id: "UpstreamCompute" });
-
-function serializeSeen({ kind, upstreamId, tag, account, document }: Seen): z.input<typeof SeenAnswer> {
-  const { status, hourly_rate_usd } = asObject(JSON.parse(document)) ?? {};
-  return {
-    kind,
-    upstream_id: upstreamId,
-    name: tag,
-    account,
-    status: typeof status === "string" ? status : null,
-    hourly_cost_usd: typeof hourly_rate_usd === "number" ? hourly_rate_usd : null,
-  };
-}
-
-const serializeView = (upstream: string, view: BrokerView): z.input<typeof UpstreamComputeAnswer> => ({
-  upstream,
-  balance_usd: view.balanceNanoUsd === null ? null : toUsd(view.balanceNanoUsd),
-  balance_at: toIsoOrNull(view.balanceAtMs),
-  burn_usd_per_hour: toUsd(view.burnNanoUsdPerHour),
-  runway_hours:
-    view.balanceNanoUsd === null || view.burnNanoUsdPerHour === 0
-      ? null
-      : Math.max(0, view.balanceNanoUsd / view.burnNanoUsdPerHour),
-  calls_last_minute: view.calls,
-  paused_until: toIsoOrNull(view.pausedUntilMs),
-  seen: view.seen.map(serializeSeen),
-});
+import {
+  type Marked,
+  marked,
+  ResourceAnswer,
+  serializeResource,
+  serializeView,
+  UpstreamComputeAnswer,
+} from "./compute-views.ts";
+import { reached } from "./seats.ts";
 
 const overview = route({
   id: "getCompute",
@@ -137,18 +57,42 @@ const stop = route({
   answers: { 200: answers("What is being stopped", z.object({ stopping: z.array(z.int()) })) },
 });
 
+const terminate = route({
+  id: "terminateCompute",
+  method: "post",
+  path: "/admin/compute/{upstream}/terminate",
+  summary: "End something upstream that no account has. What an account has is ended by its stop",
+  body: z.strictObject({
+    kind: z.enum(LISTED_KINDS),
+    upstream_id: z.int().min(0).meta({ description: "Its id upstream, as `seen` shows it" }),
+    foreign: z
+      .boolean()
+      .optional()
+      .meta({ description: "Also if its name is another gateway's tag, which may still use it" }),
+  }),
+  answers: {
+    200: answers("Upstream took it", z.object({ kind: z.string(), upstream_id: z.int(), ended: z.literal(true) })),
+  },
+});
+
 export function addCompute(api: AdminRoutes): void {
   api.add(overview, async ({ work: context }) => {
     const upstreams = await seatedUpstreams(context.books);
     const views = await Promise.all(
-      upstreams.map(async (id) => serializeView(id, await inReach(() => context.broker(id).view(id)))),
+      upstreams.map(async (id) => viewOf(context, id, await reached(() => context.broker(id).view(id)))),
     );
     return ok({ data: views, next_cursor: null });
   });
 
   api.add(reconcile, async ({ work: context, params: { upstream: id } }) => {
     known(await findUpstream(context.books, id), "upstream", id);
-    return ok(serializeView(id, await inReach(() => context.broker(id).reconcile(id))));
+    return ok(await viewOf(context, id, await reached(() => context.broker(id).reconcile(id))));
+  });
+
+  api.add(terminate, async ({ work: context, params: { upstream: id }, body }) => {
+    known(await findUpstream(context.books, id), "upstream", id);
+    await endUnknown(context, id, body);
+    return ok({ kind: body.kind, upstream_id: body.upstream_id, ended: true });
   });
 
   api.add(ofAccount, async ({ work: context, params: { account: id } }) => {
@@ -171,11 +115,65 @@ async function stateOf(context: AdminContext, id: string) {
   return known(await object.computeState(), "account", id);
 }
 
-/** A broker that cannot be asked is a 503, not a defect. */
-async function inReach<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch {
-    throw new Problem(503, "broker_unavailable", "The upstream's broker cannot be reached now. Try again.");
+const viewOf = async (context: AdminContext, upstream: string, view: BrokerView) =>
+  serializeView(upstream, view, await marked(context, upstream, view.seen));
+
+/** Ends what a list that is asked for now shows, and what no row of ours has. */
+async function endUnknown(
+  context: AdminContext,
+  upstream: string,
+  { kind, upstream_id: upstreamId, foreign }: { kind: ListedKind; upstream_id: number; foreign?: boolean | undefined },
+): Promise<void> {
+  const lists = await reached(() => context.broker(upstream).fresh(upstream, kind));
+  if (!lists.ok) {
+    throw new Problem(
+      503,
+      "upstream_not_listed",
+      `'${upstream}' gave no list of its ${kind}s now. Try again in a minute.`,
+    );
+  }
+  const seen = lists.seen.find((one) => one.upstreamId === upstreamId);
+  const [found] = seen ? await marked(context, upstream, [seen]) : [];
+  if (!found) throw notFound(kind, String(upstreamId));
+  refuseOurs(found, foreign ?? false);
+  const answer = await reached(() =>
+    context.broker(upstream).send(upstream, {
+      account: asId<AccountNumber>(0),
+      callId: asId<CallId>(crypto.randomUUID()),
+      cls: "stop",
+      ...endOf(kind, upstreamId),
+      body: null,
+      needsNanoUsd: null,
+    }),
+  );
+  context.log({ event: "compute_terminated", upstream, kind, upstream_id: upstreamId, answer: answer.kind });
+  if (answer.kind === "answered" && (answer.status < 300 || answer.status === 404)) return;
+  if (answer.kind === "answered" && answer.status < 500) {
+    throw conflict(
+      "upstream_refused",
+      `'${upstream}' refused with ${answer.status}: ${answer.body || "no reason given"}`,
+    );
+  }
+  throw new Problem(
+    503,
+    "upstream_unanswered",
+    `'${upstream}' did not confirm the end. POST /admin/compute/${upstream}/reconcile shows whether it is there; then send this again.`,
+  );
+}
+
+function refuseOurs({ seen, mark, known: row }: Marked, foreign: boolean): void {
+  if (isOver(seen)) throw conflict("compute_ended", `This ${seen.kind} has ended already.`);
+  if (mark === "live") {
+    throw conflict(
+      "compute_known",
+      `This ${seen.kind} is ${row?.id} of the account number ${seen.account}. End it by POST /admin/accounts/{account}/compute/stop.`,
+    );
+  }
+  if (mark === "foreign" && !foreign) {
+    throw conflict(
+      "compute_foreign",
+      `The name of this ${seen.kind} is another gateway's tag, which may still use it. If it is to end all the same, send \`foreign: true\`.`,
+      "foreign",
+    );
   }
 }

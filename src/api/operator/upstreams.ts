@@ -12,6 +12,7 @@ import { Deleted, deleted, listOf, namedPage, pageRequest, slug } from "../kit/f
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIsoOrNull } from "../kit/serializers.ts";
+import { whileAtRest } from "./seats.ts";
 import { UpstreamAnswer, UpstreamBody, UpstreamPatch } from "./upstream-schema.ts";
 
 const serializeUpstream = (row: UpstreamRow) => ({
@@ -144,7 +145,8 @@ async function change(
     const settings = settingsOf(baseOf(found?.row), body);
     const keys = await credentialsOf({ id, ...settings }, body, found?.row, context.secrets);
     const row: UpstreamRow = { id, ...settings, ...keys };
-    if (await putUpstream(context.books, row, context.now(), found?.version ?? "none")) {
+    const write = () => putUpstream(context.books, row, context.now(), found?.version ?? "none");
+    if (found ? await whileAtRest(context, found.row, row, write) : await write()) {
       await context.edge.routingChanged();
       // Read again: whether service paths stay on is known there.
       return (await findUpstream(context.books, id)) ?? row;

@@ -19,6 +19,11 @@ import type {
   Team,
 } from "./tenant.ts";
 
+export type Closing =
+  | { readonly kind: "closed" }
+  | { readonly kind: "compute_live"; readonly live: readonly { readonly kind: string; readonly count: number }[] }
+  | { readonly kind: "holds_open"; readonly openHolds: number };
+
 /**
  * All methods give `undefined` where there is no such account, team or key; an object that was never opened has none.
  * Deleted teams and revoked keys can still be read by id but are not listed.
@@ -28,8 +33,8 @@ export interface AccountService {
   open(id: AccountId, number: AccountNumber, fields: AccountFields): Promise<Account>;
   describe(): Promise<Account | undefined>;
   amend(changes: Changes<AccountFields>): Promise<Account | undefined>;
-  /** Blocks all keys and keeps the ledger. Refused while holds are open. */
-  close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined>;
+  /** Blocks all keys and keeps the ledger. Refused while compute resources live or holds are open. */
+  close(): Promise<Closing | undefined>;
 
   credit(credit: Credit): Promise<CreditOutcome | undefined>;
   /** Newest first. */

@@ -4,7 +4,7 @@ import type { CallId, KeyDigest } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { GpuPrices } from "./facts.ts";
-import type { ResourceRow } from "./resource.ts";
+import type { ResourceKind, ResourceRow } from "./resource.ts";
 
 export interface ComputeRequest {
   readonly keyDigest: KeyDigest;
@@ -45,6 +45,26 @@ export interface ComputeState {
   readonly rows: readonly { readonly upstream: string; readonly row: ResourceRow }[];
 }
 
+/** What lives of an account, by kind. */
+export type LiveKinds = readonly { readonly kind: ResourceKind; readonly count: number }[];
+
+/** `elsewhere`: the account has another seat than the one that it was to leave, or is deleted. */
+export type SeatMove =
+  | { readonly kind: "moved" }
+  | { readonly kind: "elsewhere" }
+  | { readonly kind: "in_use"; readonly live: LiveKinds };
+
+/** A tag that one of the account's rows has. */
+export interface KnownTag {
+  readonly tag: string;
+  readonly id: number;
+  readonly upstream: string;
+  /** False once nothing can happen to it any more. */
+  readonly live: boolean;
+  readonly gpus: number | null;
+  readonly hourlyPriceNanoUsd: number | null;
+}
+
 /** The methods of an account object for compute. */
 export interface ComputeAccount {
   compute(request: ComputeRequest): Promise<ComputeAnswer>;
@@ -52,4 +72,8 @@ export interface ComputeAccount {
   computeState(): Promise<ComputeState | undefined>;
   /** The operator's stop: of one resource, or of all that live. Gives the ids that are being stopped. */
   stopCompute(id: number | null): Promise<readonly number[] | undefined>;
+  /** Gives the account another seat, or none, if it has this one and nothing of it lives. */
+  moveSeat(from: string | null, to: string | null): Promise<SeatMove | undefined>;
+  /** Which of these names upstream belong to rows of the account. */
+  knownTags(tags: readonly string[]): Promise<readonly KnownTag[] | undefined>;
 }

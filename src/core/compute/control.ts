@@ -4,7 +4,7 @@
  */
 import type { AccountNumber, CallId } from "../ids.ts";
 import type { CallClass } from "./call-budget.ts";
-import type { ListedKind, Watch } from "./listing.ts";
+import { LIST_PATHS, type ListedKind, type Watch } from "./listing.ts";
 
 export interface ControlCall {
   readonly account: AccountNumber;
@@ -29,7 +29,9 @@ type NotSent =
   /** The upstream account has too little money of its own. */
   | "upstream_balance"
   /** There is no such upstream any more, or its credential cannot be read. */
-  | "not_usable";
+  | "not_usable"
+  /** The upstream itself is being changed: nothing new is made there meanwhile. */
+  | "closed";
 
 export type ControlAnswer =
   | { readonly kind: "answered"; readonly status: number; readonly body: string; readonly sentAtMs: number }
@@ -54,8 +56,8 @@ export interface Observation {
 
 /** The account object, as the broker knows it. */
 export interface Observer {
-  /** Resolves once it is durable; what rejects is told again with the next list. */
-  observed(observation: Observation): Promise<void>;
+  /** Resolves once it is durable, with the tags that no row has; what rejects is told again with the next list. */
+  observed(observation: Observation): Promise<readonly string[]>;
 }
 
 /** What exists upstream, as last listed. `tag`: the name there. `account`: of our tag; null: not ours. */
@@ -87,6 +89,15 @@ export const MARKET_PATHS: Record<Market, string> = {
   prices: "/platform/gpu-prices",
 };
 
+/** The call that ends what exists there under this id. */
+export const endOf = (kind: ListedKind, upstreamId: number): Pick<ControlCall, "method" | "path"> => {
+  const path = `${LIST_PATHS[kind]}/${upstreamId}`;
+  return kind === "instance" ? { method: "POST", path: `${path}/terminate` } : { method: "DELETE", path };
+};
+
+/** A list that was asked for now; not `ok`: it could not be had. */
+export type FreshList = { readonly ok: true; readonly seen: readonly Seen[] } | { readonly ok: false };
+
 export interface BrokerPort {
   /** Sends one control call, when the budget has room for it. */
   send(upstream: string, call: ControlCall): Promise<ControlAnswer>;
@@ -97,4 +108,8 @@ export interface BrokerPort {
   /** Lists all kinds now, watched or not, and tells the accounts. */
   reconcile(upstream: string): Promise<BrokerView>;
   view(upstream: string): Promise<BrokerView>;
+  /** Lists this kind now, at the address and with the credential that the operator's books have now. */
+  fresh(upstream: string, kind: ListedKind): Promise<FreshList>;
+  /** Refuses to make or change anything for so long; stops and reads go on. `token` names who closes; 0 opens again. */
+  close(upstream: string, token: string, forMs: number): Promise<void>;
 }

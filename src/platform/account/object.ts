@@ -26,7 +26,7 @@
  * It must not know HTTP, the models' routes or prompts. Upstreams are known to upstream/job-poll.ts only.
  */
 import { DurableObject } from "cloudflare:workers";
-import type { AccountService } from "../../core/account/account-service.ts";
+import type { AccountService, Closing } from "../../core/account/account-service.ts";
 import type { CallAccess } from "../../core/account/call-access.ts";
 import type { FreeCall } from "../../core/account/free-calls.ts";
 import type {
@@ -61,7 +61,14 @@ import type {
   PageRequest,
   Team,
 } from "../../core/account/tenant.ts";
-import type { ComputeAccount, ComputeAnswer, ComputeRequest, ComputeState } from "../../core/compute/calls.ts";
+import type {
+  ComputeAccount,
+  ComputeAnswer,
+  ComputeRequest,
+  ComputeState,
+  KnownTag,
+  SeatMove,
+} from "../../core/compute/calls.ts";
 import type { Observation, Observer } from "../../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
 import { refused } from "../../core/outcome.ts";
@@ -73,6 +80,7 @@ import { askUpstream } from "../upstream/job-poll.ts";
 import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { Compute } from "./compute/compute.ts";
+import { knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
@@ -172,9 +180,11 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return this.describe();
   }
 
-  async close(): Promise<{ kind: "closed" } | { kind: "holds_open"; openHolds: number } | undefined> {
+  async close(): Promise<Closing | undefined> {
     return this.#store.transact((books, nowMs) => {
       expireDue(books, nowMs);
+      const live = liveKinds(books);
+      if (live.length > 0) return { kind: "compute_live" as const, live };
       if (books.openHolds > 0) return { kind: "holds_open" as const, openHolds: books.openHolds };
       books.tenants.close(nowMs);
       return { kind: "closed" as const };
@@ -238,8 +248,8 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     return this.#compute.call(request);
   }
 
-  async observed(observation: Observation): Promise<void> {
-    await this.#compute.observed(observation);
+  async observed(observation: Observation): Promise<readonly string[]> {
+    return this.#compute.observed(observation);
   }
 
   async computeState(): Promise<ComputeState | undefined> {
@@ -248,6 +258,14 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   async stopCompute(id: number | null): Promise<readonly number[] | undefined> {
     return this.#compute.stop(id);
+  }
+
+  async moveSeat(from: string | null, to: string | null): Promise<SeatMove | undefined> {
+    return this.#store.transact((books) => moveSeat(books, from, to));
+  }
+
+  async knownTags(tags: readonly string[]): Promise<readonly KnownTag[] | undefined> {
+    return this.#store.transact((books) => knownTags(books, tags));
   }
 
   // The outbox and the alarm

@@ -37,6 +37,10 @@ const MIGRATIONS: readonly string[] = [
     value TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- 1: it carries our tag, no row of ours has it, and the operator was told.
+  ALTER TABLE seen ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
+  `,
 ];
 
 /** Brings the tables up to date; call it in a transaction. */

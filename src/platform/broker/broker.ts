@@ -12,11 +12,12 @@ import {
   type BrokerView,
   type ControlAnswer,
   type ControlCall,
+  type FreshList,
   MARKET_PATHS,
   type Market,
   type Observer,
 } from "../../core/compute/control.ts";
-import { LISTED_KINDS, type Watch } from "../../core/compute/listing.ts";
+import { LISTED_KINDS, type ListedKind, type Watch } from "../../core/compute/listing.ts";
 import { deploymentMark } from "../../core/compute/tag.ts";
 import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import { Alarm } from "../account/alarm.ts";
@@ -31,6 +32,11 @@ import { Sender } from "./sender.ts";
 import { BrokerTables } from "./tables.ts";
 
 const MARKET_KEPT_MS = 5_000;
+/** Nobody closes a broker for longer, ms: what lies further ahead was written by another clock. */
+const LONGEST_CLOSED_MS = 300_000;
+
+/** What makes or changes something, and is no stop. It must not go to an address or account that is none any more. */
+const isChange = ({ cls, method }: ControlCall): boolean => cls !== "stop" && method !== "GET";
 
 export class Broker extends DurableObject<Env> implements BrokerPort {
   readonly #tables: BrokerTables;
@@ -50,13 +56,14 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   async send(upstream: string, call: ControlCall): Promise<ControlAnswer> {
     this.#serve(upstream);
     const { needsNanoUsd } = call;
+    if (isChange(call) && this.#closed()) return { kind: "not_sent", why: "closed", retryAfterMs: 5_000 };
     if (needsNanoUsd !== null) {
       await this.#balance.refresh(() => this.#read(upstream, "/billing/balance"));
       if (!this.#balance.covers(upstream, needsNanoUsd)) {
         return { kind: "not_sent", why: "upstream_balance", retryAfterMs: 60_000 };
       }
     }
-    const answer = await this.#sendInTurn(upstream, call.account, call.cls, call);
+    const answer = await this.#sendInTurn(upstream, call.account, call.cls, call, isChange(call));
     const executed = answer.kind === "unknown" || (answer.kind === "answered" && answer.status < 300);
     if (needsNanoUsd !== null && executed) this.#balance.spent(needsNanoUsd);
     return answer;
@@ -101,6 +108,31 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     };
   }
 
+  async fresh(upstream: string, kind: ListedKind): Promise<FreshList> {
+    this.#serve(upstream);
+    const ports = await this.#listing(upstream);
+    const current = ports && { ...ports, list: (path: string) => this.#read(upstream, path, true) };
+    if (!current || !(await runList(kind, this.#tables, current))) return { ok: false };
+    return { ok: true, seen: this.#tables.seen().filter((one) => one.kind === kind) };
+  }
+
+  async close(upstream: string, token: string, forMs: number): Promise<void> {
+    this.#serve(upstream);
+    const { [token]: _, ...others } = this.#closings();
+    const until = forMs > 0 ? { [token]: Date.now() + Math.min(forMs, LONGEST_CLOSED_MS) } : {};
+    this.#tables.setFact("closed", JSON.stringify({ ...others, ...until }));
+  }
+
+  #closings(): Record<string, number> {
+    const leftMs = ([, untilMs]: [string, number]) => untilMs - Date.now();
+    const all = Object.entries(JSON.parse(this.#tables.fact("closed") ?? "{}") as Record<string, number>);
+    return Object.fromEntries(all.filter((one) => leftMs(one) > 0 && leftMs(one) <= LONGEST_CLOSED_MS));
+  }
+
+  #closed(): boolean {
+    return Object.keys(this.#closings()).length > 0;
+  }
+
   override async alarm(): Promise<void> {
     this.#alarm.guard(Date.now());
     const upstream = this.#tables.fact("upstream");
@@ -135,9 +167,9 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   }
 
   /** Reads on the broker's own behalf, within its budget for lists. */
-  #read(upstream: string, path: string): Promise<ControlAnswer> {
+  #read(upstream: string, path: string, current = false): Promise<ControlAnswer> {
     const callId = asId<CallId>(crypto.randomUUID());
-    return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null });
+    return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null }, current);
   }
 
   async #sendInTurn(
@@ -145,10 +177,11 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     account: number,
     cls: CallClass,
     request: Pick<ControlCall, "callId" | "method" | "path" | "body">,
+    current: boolean,
   ): Promise<ControlAnswer> {
     const turn = await this.#sender.turn(account, cls);
     if (!turn.ok) return { kind: "not_sent", why: "budget", retryAfterMs: turn.retryAfterMs };
-    const { answer, pauseMs } = await callControl(this.env, this.ctx, upstream, request, turn.sentAtMs);
+    const { answer, pauseMs } = await callControl(this.env, this.ctx, upstream, { ...request, current }, turn.sentAtMs);
     if (pauseMs !== null) this.#sender.pause(Date.now() + pauseMs);
     return answer;
   }

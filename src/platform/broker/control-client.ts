@@ -5,6 +5,7 @@
 import type { ControlAnswer, ControlCall } from "../../core/compute/control.ts";
 import { parseObject } from "../../core/formats/json-fields.ts";
 import type { CallId } from "../../core/ids.ts";
+import type { UpstreamRow } from "../../core/routing/routes.ts";
 import { findUpstream } from "../d1/upstreams.ts";
 import { openPorts } from "../ports.ts";
 import { readSecrets } from "../secrets.ts";
@@ -22,7 +23,11 @@ export interface Sent {
   readonly pauseMs: number | null;
 }
 
-type Request = Pick<ControlCall, "method" | "path" | "body"> & { readonly callId: CallId };
+type Request = Pick<ControlCall, "method" | "path" | "body"> & {
+  readonly callId: CallId;
+  /** True: only to what the books say now. Else the routing snapshot will do, which works without the books. */
+  readonly current: boolean;
+};
 
 /** Sends it now. Never rejects. */
 export async function callControl(
@@ -53,7 +58,7 @@ async function exchange(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
   upstream: string,
-  { callId, method, path, body }: Request,
+  { callId, method, path, body, current }: Request,
   sentAtMs: number,
   signal: AbortSignal,
 ): Promise<Sent> {
@@ -61,8 +66,9 @@ async function exchange(
   if (!secrets.ok) return notSent("not_usable");
   const { directory, upstreams } = openPorts(env, context, secrets.secrets);
   const snapshot = await directory.routing();
-  // A new upstream may not be in the snapshot yet.
-  const row = snapshot.upstreams[upstream] ?? (await findUpstream(env.BOOKS, upstream));
+  // A new upstream may not be in the snapshot yet, and one that was changed is there as it was for a while.
+  const found = current || !snapshot.upstreams[upstream] ? await inBooks(env, upstream) : undefined;
+  const row = current ? found : (snapshot.upstreams[upstream] ?? found);
   const routing = { ...snapshot, upstreams: row ? { [upstream]: row } : {} };
   if (!row || !(await opens(secrets.secrets.unseal(upstream, row.sealedApiKey)))) return notSent("not_usable");
   const target = { upstream, model: "", priority: 0, weight: 1 };
@@ -94,6 +100,10 @@ async function exchange(
     pauseMs: response.status === 429 ? pauseOf(response.headers) : null,
   };
 }
+
+/** Undefined also where the books cannot be read: nothing was sent then. */
+const inBooks = (env: Env, upstream: string): Promise<UpstreamRow | undefined> =>
+  findUpstream(env.BOOKS, upstream).catch(() => undefined);
 
 const opens = (unsealed: Promise<string>): Promise<boolean> =>
   unsealed.then(

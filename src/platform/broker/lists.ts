@@ -73,7 +73,8 @@ async function tell(
       pushes.slice(first, first + TOLD_AT_ONCE).map(async ({ account, documents, absent }) => {
         const observation: Observation = { upstream: ports.upstream, kind, documents, absent, askedAtMs };
         try {
-          await ports.account(account as AccountNumber).observed(observation);
+          const unknown = await ports.account(account as AccountNumber).observed(observation);
+          reportUnknown(kind, unknown, tables, ports.upstream);
           tables.recordTold(
             kind,
             account,
@@ -85,6 +86,13 @@ async function tell(
         }
       }),
     );
+  }
+}
+
+/** Our tags that no row has: told to the operator once while they are seen, and left alone. */
+function reportUnknown(kind: ListedKind, tags: readonly string[], tables: BrokerTables, upstream: string): void {
+  for (const { upstreamId, tag, account } of tables.newlyUnknown(kind, tags)) {
+    log({ event: "compute_unknown_resource", upstream, kind, upstream_id: upstreamId, account, tag });
   }
 }
 

@@ -98,6 +98,20 @@ export class BrokerTables {
     );
   }
 
+  /** Marks what is seen under these tags as unknown, and gives what was not marked before. */
+  newlyUnknown(kind: ListedKind, tags: readonly string[]): Pick<Seen, "upstreamId" | "tag" | "account">[] {
+    if (tags.length === 0) return [];
+    return this.#sql
+      .exec<{ upstreamId: number; tag: string; account: number | null }>(
+        `UPDATE seen SET unknown = 1 WHERE kind = ?1 AND unknown = 0 AND tag IN (SELECT value FROM json_each(?2))
+         RETURNING upstream_id AS upstreamId, tag, account`,
+        kind,
+        JSON.stringify(tags),
+      )
+      .toArray()
+      .map((row) => ({ ...row, account: row.account as AccountNumber | null }));
+  }
+
   seen(): Seen[] {
     type Stored = { kind: ListedKind; upstream_id: number; tag: string; account: number | null; document: string };
     return this.#sql

@@ -3,6 +3,7 @@
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import type { UpstreamRow } from "../../core/routing/routes.ts";
 import { cutPage } from "./cut-page.ts";
+import { TAKEN } from "./seats.ts";
 
 export interface StoredUpstream {
   id: string;
@@ -42,8 +43,9 @@ export const upstreamOf = (stored: StoredUpstream): UpstreamRow => ({
 });
 
 /**
- * Writes the row. A changed address or key ends what a check had shown: a trigger sees to that. `expected`: writes only over the row that was read with this version, or where there is none. Returns
- * false if it is not so any more.
+ * Writes the row. A changed address or key ends what a check had shown: a trigger sees to that. `expected`: writes only
+ * over the row that was read with this version, or where there is none. Returns false if it is not so any more, or if
+ * more accounts have taken a seat than the upstream may seat then.
  */
 export async function putUpstream(
   books: D1Database,
@@ -55,7 +57,8 @@ export async function putUpstream(
     .prepare(
       `insert into upstreams (${WRITTEN_COLUMNS}, created_ms, changed_ms)
        select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12
-         where ?13 = 'any' or (select changed_ms from upstreams where id = ?1) is nullif(?13, 'none')
+         where (?13 = 'any' or (select changed_ms from upstreams where id = ?1) is nullif(?13, 'none'))
+           and (?10 = 1 or (select count(*) from ${TAKEN} where upstream = ?1) <= 1)
        on conflict (id) do update set base_url = excluded.base_url, region = excluded.region,
          sealed_api_key = excluded.sealed_api_key, connect_ms = excluded.connect_ms,
          first_byte_ms = excluded.first_byte_ms, answer_ms = excluded.answer_ms, idle_ms = excluded.idle_ms, total_ms = excluded.total_ms,
@@ -137,7 +140,7 @@ const USED_BY = `
     where json_extract(json_each.value, '$.upstream') = ?1
   union all select 'instance ' || instance_id from instances, json_each(upstreams) where json_each.value = ?1
   union all select 'model ' || model from models where upstream = ?1
-  union all select 'account ' || account from seats where upstream = ?1`;
+  union all select 'account ' || account from ${TAKEN} where upstream = ?1`;
 
 /** Deletes an upstream unless it is still used; then returns the first few places. */
 export async function deleteUpstream(

@@ -75,9 +75,10 @@ export class Compute {
     return { ...answer, rows: [row, ...answer.rows.slice(1)] };
   }
 
-  /** A list that the broker read. */
-  async observed({ upstream, kind, documents, absent, askedAtMs }: Observation): Promise<void> {
-    this.#store.transact((books, nowMs) => {
+  /** A list that the broker read. Gives the tags that no row has: a backup was restored, or another state. */
+  async observed({ upstream, kind, documents, absent, askedAtMs }: Observation): Promise<readonly string[]> {
+    const tags = documents.flatMap(({ document }) => readName(document) ?? []);
+    const unknown = this.#store.transact((books, nowMs) => {
       for (const { document, sameUntilMs } of documents) {
         const tag = readName(document);
         const placed = tag && ownRow(books, tag, upstream, kind);
@@ -87,8 +88,10 @@ export class Compute {
         const placed = ownRow(books, tag, upstream, kind);
         if (placed) this.#listed(books, placed, null, null, askedAtMs, nowMs);
       }
+      return tags.filter((tag) => books.resources.byTag(tag)?.upstream !== upstream);
     });
     await this.#watching.update();
+    return unknown ?? tags;
   }
 
   #listed(

@@ -92,6 +92,8 @@ export function decideCompute(
   const found = authenticate(books, request.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
+  // Its seat may have moved too.
+  if (books.tenants.account().computeUpstream !== upstream) return refuse({ kind: "unavailable", retryAfterMs: null });
   expireDue(books, nowMs);
   const gpuPrices = gpuPricesOf(prices);
   const answer = (rows: readonly ResourceRow[]) =>

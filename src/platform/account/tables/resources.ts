@@ -83,6 +83,19 @@ export class Resources {
     return this.#all("SELECT upstream, price_rule, row FROM resources WHERE live = 1 ORDER BY id");
   }
 
+  isLive(id: number): boolean {
+    return this.#sql.exec("SELECT 1 FROM resources WHERE id = ? AND live = 1", id).toArray().length > 0;
+  }
+
+  /** How much lives, by kind. */
+  liveKinds(): { kind: ResourceKind; count: number }[] {
+    return this.#sql
+      .exec<{ kind: ResourceKind; count: number }>(
+        "SELECT kind, count(*) AS count FROM resources WHERE live = 1 GROUP BY kind ORDER BY kind",
+      )
+      .toArray();
+  }
+
   /** What a list may show: what lives, and the newest that ended since `sinceMs`. */
   listed(kind: ResourceKind, sinceMs: number, most: number): Placed[] {
     return this.#all(

@@ -1,0 +1,152 @@
+/** What the operator sees of compute: resources of an account, and what lists of an upstream showed. */
+import * as z from "zod";
+import type { KnownTag } from "../../core/compute/calls.ts";
+import type { BrokerView, Seen } from "../../core/compute/control.ts";
+import { shownStatus } from "../../core/compute/remains.ts";
+import { clusterStatus, instanceStatus, type MachineRow } from "../../core/compute/resource.ts";
+import { parseTag } from "../../core/compute/tag.ts";
+import { asObject } from "../../core/formats/json-fields.ts";
+import { toUsd } from "../../core/pricing/money.ts";
+import type { AdminContext } from "../kit/context.ts";
+import { timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { toIso, toIsoOrNull } from "../kit/serializers.ts";
+
+export const ResourceAnswer = z
+  .object({
+    id: z.int(),
+    kind: z.enum(["instance", "cluster"]),
+    name: z.string(),
+    status: z.string(),
+    upstream: z.string(),
+    upstream_id: z.int().nullable(),
+    tag: z.string().meta({ description: "Its name upstream" }),
+    key: z.string(),
+    gpu_type: z.string(),
+    gpus: z.int(),
+    hourly_price_usd: usdAnswer,
+    hourly_cost_usd: usdAnswer,
+    held_usd: usdAnswer,
+    paid_until: timeAnswer.nullable(),
+    end_wanted: z.string().nullable().meta({ description: "Why its end is wanted; null: it is not" }),
+    created_at: timeAnswer,
+  })
+  .meta({ id: "ComputeResource" });
+
+export const serializeResource = (upstream: string, row: MachineRow): z.input<typeof ResourceAnswer> => ({
+  id: row.id,
+  kind: row.kind,
+  name: row.launched.name,
+  status: row.kind === "instance" ? instanceStatus(row) : clusterStatus(row),
+  upstream,
+  upstream_id: row.upstreamId,
+  tag: row.tag,
+  key: row.by.keyId,
+  gpu_type: row.launched.gpuType,
+  gpus: row.launched.gpuCount * row.wants.replicas,
+  hourly_price_usd: toUsd(row.rental.rate.priceNanoUsd),
+  hourly_cost_usd: toUsd(row.rental.rate.costNanoUsd),
+  held_usd: toUsd(row.rental.heldNanoUsd ?? 0),
+  paid_until: row.rental.phase.at === "running" ? toIso(row.rental.phase.paidUntilMs) : null,
+  end_wanted: row.wants.end?.reason ?? null,
+  created_at: toIso(row.createdAtMs),
+});
+
+const MARKS = ["live", "ended", "unknown", "foreign"] as const;
+const SeenAnswer = z
+  .object({
+    kind: z.string(),
+    upstream_id: z.int(),
+    name: z.string(),
+    mark: z.enum(MARKS).meta({
+      description:
+        "`live`, `ended`: a row of ours has it; `unknown`: none has, by our tag or without one; `foreign`: another gateway's tag",
+    }),
+    account: z.int().nullable().meta({ description: "The account's number by its tag; null: not ours" }),
+    id: z.int().nullable().meta({ description: "The id that the account knows it by" }),
+    status: z.string().nullable().meta({ description: "As upstream shows it" }),
+    gpus: z.int().nullable(),
+    hourly_cost_usd: usdAnswer.nullable(),
+    hourly_price_usd: usdAnswer.nullable(),
+  })
+  .meta({ id: "ComputeSeen" });
+
+export const UpstreamComputeAnswer = z
+  .object({
+    upstream: z.string(),
+    balance_usd: usdAnswer.nullable().meta({ description: "The upstream account's own; null: not read yet" }),
+    balance_at: timeAnswer.nullable(),
+    burn_usd_per_hour: usdAnswer,
+    runway_hours: z.number().nullable().meta({ description: "Until that balance is used up; null: nothing runs" }),
+    calls_last_minute: z.object({ stop: z.int(), create: z.int(), call: z.int(), list: z.int() }),
+    paused_until: timeAnswer.nullable(),
+    seen: z.array(SeenAnswer).meta({ description: "What the last lists showed" }),
+  })
+  .meta({ id: "UpstreamCompute" });
+
+type Mark = (typeof MARKS)[number];
+
+/** A thing upstream with the row of ours that has it. */
+export interface Marked {
+  readonly seen: Seen;
+  readonly mark: Mark;
+  readonly known: KnownTag | null;
+}
+
+/** Accounts asked at once. */
+const ASKED_AT_ONCE = 10;
+
+/** Asks the accounts in the tags which of these are theirs. */
+export async function marked(context: AdminContext, upstream: string, seen: readonly Seen[]): Promise<Marked[]> {
+  const known = new Map<string, KnownTag>();
+  const accounts = [...new Set(seen.flatMap(({ account }) => account ?? []))];
+  for (let first = 0; first < accounts.length; first += ASKED_AT_ONCE) {
+    const answers = accounts.slice(first, first + ASKED_AT_ONCE).map((number) => {
+      const tags = seen.filter(({ account }) => account === number).map(({ tag }) => tag);
+      return context.account(number).knownTags([...new Set(tags)]);
+    });
+    for (const found of (await Promise.all(answers)).flatMap((tags) => tags ?? [])) {
+      if (found.upstream === upstream) known.set(found.tag, found);
+    }
+  }
+  return seen.map((one) => {
+    const found = known.get(one.tag) ?? null;
+    if (found) return { seen: one, mark: found.live ? "live" : "ended", known: found };
+    return { seen: one, mark: one.account === null && parseTag(one.tag) ? "foreign" : "unknown", known: null };
+  });
+}
+
+function serializeSeen({ seen, mark, known }: Marked): z.input<typeof SeenAnswer> {
+  const { hourly_rate_usd, gpu_count, replicas } = asObject(JSON.parse(seen.document)) ?? {};
+  const shownGpus = typeof gpu_count === "number" ? gpu_count * (typeof replicas === "number" ? replicas : 1) : null;
+  const price = known?.hourlyPriceNanoUsd ?? null;
+  return {
+    kind: seen.kind,
+    upstream_id: seen.upstreamId,
+    name: seen.tag,
+    mark,
+    account: seen.account,
+    id: known?.id ?? null,
+    status: shownStatus(seen),
+    gpus: Number.isSafeInteger(shownGpus) ? shownGpus : null,
+    hourly_cost_usd: typeof hourly_rate_usd === "number" ? hourly_rate_usd : null,
+    hourly_price_usd: price === null ? null : toUsd(price),
+  };
+}
+
+export const serializeView = (
+  upstream: string,
+  view: BrokerView,
+  seen: readonly Marked[],
+): z.input<typeof UpstreamComputeAnswer> => ({
+  upstream,
+  balance_usd: view.balanceNanoUsd === null ? null : toUsd(view.balanceNanoUsd),
+  balance_at: toIsoOrNull(view.balanceAtMs),
+  burn_usd_per_hour: toUsd(view.burnNanoUsdPerHour),
+  runway_hours:
+    view.balanceNanoUsd === null || view.burnNanoUsdPerHour === 0
+      ? null
+      : Math.max(0, view.balanceNanoUsd / view.burnNanoUsdPerHour),
+  calls_last_minute: view.calls,
+  paused_until: toIsoOrNull(view.pausedUntilMs),
+  seen: seen.map(serializeSeen),
+});
