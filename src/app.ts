@@ -6,12 +6,13 @@ import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { getPath } from "hono/utils/url";
 import { adminApp } from "./api/operator/index.ts";
+import { serveGpuPrices } from "./api/tenant/gpu-prices.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
 import { tenantDocumentApp } from "./api/tenant/openapi.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
 import { closestCall, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
-import { serveCompute, serveGpuPrices } from "./gateway/flows/compute.ts";
+import { serveCompute } from "./gateway/flows/compute.ts";
 import { refuse } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
 import type { PlatformPorts } from "./platform/ports.ts";
@@ -52,7 +53,7 @@ export function createApp(): Hono<AppBindings> {
       serveCompute(context.req.raw, endpoint, context.req.param(), context.env.ports),
     );
   }
-  app.get("/platform/gpu-prices", (context) => serveGpuPrices(context.env.ports));
+  app.get("/platform/gpu-prices", (context) => serveGpuPrices(context.req.raw, context.env.ports));
   const selfService = selfServiceApp();
   app.route("/", selfService.app);
   app.route("/", tenantDocumentApp(selfService.routes));

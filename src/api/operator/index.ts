@@ -22,6 +22,7 @@ import { addCompute } from "./compute.ts";
 import { addInstances } from "./instances.ts";
 import { addLedger } from "./ledger.ts";
 import { addModels } from "./models.ts";
+import { addTemplates } from "./templates.ts";
 import { addUpstreamCheck } from "./upstream-check.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
@@ -49,6 +50,7 @@ const RESOURCES = [
   addModels,
   addUsage,
   addCompute,
+  addTemplates,
   addDocument,
 ];
 

@@ -45,7 +45,7 @@ function computeRoute({ id, method, path, summary, schema, maxBytes, status, on 
     ...(schema && { body: schema, maxBodyBytes: maxBytes }),
     answers: { [status]: answers(status === 204 ? "Done" : "As the service answers it", z.any()) },
     errors: "compute",
-    refusals: [402, 403, 409, 429, ...(on ? [404 as const] : [])],
+    refusals: [402, 403, 409, 429, ...(on || path.includes("{") ? [404 as const] : [])],
   };
 }
 

@@ -72,3 +72,14 @@ export const NewSshKey = z.object({ name, public_key: sshKey(false) });
 
 export const Hours = z.object({ hours: z.int().min(1).max(72) });
 export const Replicas = z.object({ replicas: z.int().min(1).max(8) });
+
+/** A launch as far as it has a price. `replicas`: a cluster's. */
+export const QuoteBody = z.object({
+  region_id: shared.region_id,
+  gpu_type: optional(z.string().min(1).max(200)),
+  gpu_count: z.int().min(1).max(8),
+  replicas: optional(z.int().min(2).max(8)),
+  interruptible: shared.interruptible,
+  estimated_duration_hours: optional(z.int().min(0).max(72)),
+  template_id: shared.template_id,
+});

@@ -12,23 +12,43 @@ import { formatTag } from "./tag.ts";
 type InstanceBody = z.output<typeof InstanceLaunch>;
 type ClusterBody = z.output<typeof ClusterLaunch>;
 
-export function launchInstance(facts: Facts, body: InstanceBody): Decision {
-  const region = facts.regions.find(({ id }) => id === body.region_id);
-  if (!region) return noRegion();
-  if (region.gpuType !== body.gpu_type) {
+/** What is offered: regions, and prices by GPU type. */
+export type Offers = Pick<Facts, "regions" | "gpuPrices">;
+interface Wanted {
+  readonly region_id: string;
+  /** Undefined: whatever the region has, as clusters take it. */
+  readonly gpu_type?: string | undefined;
+  readonly gpu_count: number;
+  readonly interruptible?: boolean | undefined;
+}
+
+/** The region and the rate of what a launch or a quote asks for. */
+export function offered(offers: Offers, wanted: Wanted, replicas: number): { region: Region; rate: Rate } | Refused {
+  const region = offers.regions.find(({ id }) => id === wanted.region_id);
+  if (!region) {
+    return invalid("region_id", "is not a region that is offered. GET /gpu-instances/availability lists them");
+  }
+  if (wanted.gpu_type !== undefined && region.gpuType !== wanted.gpu_type) {
     return invalid(
       "gpu_type",
       "is not offered in this region. Use a `gpu_type` and region of GET /gpu-instances/availability",
     );
   }
-  if (body.gpu_count > region.gpusPerNode) {
+  if (wanted.gpu_count > region.gpusPerNode) {
     return invalid("gpu_count", `must be at most ${region.gpusPerNode} in this region`);
   }
+  const rate = rateOf(offers, region.gpuType, wanted.gpu_count * replicas, wanted.interruptible ?? false);
+  return "ok" in rate ? rate : { region, rate };
+}
+
+export function launchInstance(facts: Facts, body: InstanceBody): Decision {
+  const offer = offered(facts, body, 1);
+  if ("ok" in offer) return offer;
   if (body.ssh_enabled && !body.ssh_public_key) {
     return invalid("ssh_public_key", "is required with `ssh_enabled`: one OpenSSH public key line");
   }
   if (body.ssh_public_key && !hasRoomFor(facts.rows, facts.sshFingerprint)) return tooManyKeys();
-  return launch(facts, region, body, {
+  return launch(facts, offer, body, {
     kind: "instance",
     replicas: 1,
     hours: body.estimated_duration_hours || null,
@@ -38,12 +58,9 @@ export function launchInstance(facts: Facts, body: InstanceBody): Decision {
 }
 
 export function launchCluster(facts: Facts, body: ClusterBody): Decision {
-  const region = facts.regions.find(({ id }) => id === body.region_id);
-  if (!region) return noRegion();
-  if (body.gpu_count > region.gpusPerNode) {
-    return invalid("gpu_count", `must be at most ${region.gpusPerNode} in this region`);
-  }
-  return launch(facts, region, body, {
+  const offer = offered(facts, body, body.replicas);
+  if ("ok" in offer) return offer;
+  return launch(facts, offer, body, {
     kind: "cluster",
     replicas: body.replicas,
     hours: body.estimated_duration_hours,
@@ -51,9 +68,6 @@ export function launchCluster(facts: Facts, body: ClusterBody): Decision {
     sshPublicKey: null,
   });
 }
-
-const noRegion = () =>
-  invalid("region_id", "is not a region that is offered. GET /gpu-instances/availability lists them");
 
 interface Shape {
   readonly kind: MachineKind;
@@ -63,14 +77,16 @@ interface Shape {
   readonly sshPublicKey: string | null;
 }
 
-function launch(facts: Facts, region: Region, body: InstanceBody | ClusterBody, shape: Shape): Decision {
+function launch(
+  facts: Facts,
+  { region, rate }: { region: Region; rate: Rate },
+  body: InstanceBody | ClusterBody,
+  shape: Shape,
+): Decision {
   if (attaches(body)) {
     return invalid(attaches(body) ?? "", "cannot be used on this account: storage is not offered here. Leave it out");
   }
-  if (body.template_id) return invalid("template_id", "names no template. GET /compute-templates lists them");
   const gpus = body.gpu_count * shape.replicas;
-  const rate = rateOf(facts, region.gpuType, gpus, body.interruptible ?? false);
-  if ("ok" in rate) return rate;
   const refusal = gpuRefusal(facts, gpus) ?? moneyRefusal(facts, launchHold(rate, shape.hours));
   if (refusal) return refusal;
   const opened = openMachine(rate, shape.hours);
@@ -90,7 +106,7 @@ function launch(facts: Facts, region: Region, body: InstanceBody | ClusterBody, 
     sshEnabled: "ssh_enabled" in body && body.ssh_enabled === true,
     sshPublicKey: shape.sshPublicKey,
     sshFingerprint: shape.sshPublicKey === null ? null : facts.sshFingerprint,
-    templateId: null,
+    templateId: body.template_id ?? null,
     drives: [],
     filesystems: [],
   };
@@ -121,7 +137,7 @@ function attaches(body: InstanceBody | ClusterBody): string | undefined {
 }
 
 /** Price and cost of the whole machine. A type is sold only if it has a price for this tier. */
-function rateOf({ gpuPrices }: Facts, gpuType: string, gpus: number, interruptible: boolean): Rate | Refused {
+function rateOf({ gpuPrices }: Offers, gpuType: string, gpus: number, interruptible: boolean): Rate | Refused {
   const unit = interruptible ? "interruptible_gpu_hours" : "gpu_hours";
   const prices = gpuPrices.get(gpuType);
   const price = prices?.price[unit] ?? 0;

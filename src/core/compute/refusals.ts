@@ -26,7 +26,7 @@ export type ComputeRefusal =
   | { readonly kind: "no_seat" }
   | { readonly kind: "invalid"; readonly message: string; readonly param: string | null }
   /** Unknown, another account's, or of another kind: the same answer. */
-  | { readonly kind: "not_found"; readonly what: ResourceKind }
+  | { readonly kind: "not_found"; readonly what: ResourceKind | "template" }
   | {
       readonly kind: "gpu_limit";
       readonly level: "key" | "team" | "account";
@@ -46,22 +46,24 @@ export type ComputeRefusal =
   | { readonly kind: "unavailable"; readonly retryAfterMs: number | null };
 
 /** The name of each kind in messages to tenants. */
-const KIND_WORDS: Readonly<Record<ResourceKind, string>> = {
+const KIND_WORDS: Readonly<Record<ResourceKind | "template", string>> = {
   instance: "GPU instance",
   cluster: "GPU cluster",
   drive: "cloud drive",
   filesystem: "shared filesystem",
   image: "container image",
   ssh_key: "SSH key",
+  template: "template",
 };
 
-const LIST_OF: Readonly<Record<ResourceKind, string>> = {
+const LIST_OF: Readonly<Record<ResourceKind | "template", string>> = {
   instance: "GET /gpu-instances",
   cluster: "GET /gpu-clusters",
   drive: "GET /cloud-drives",
   filesystem: "GET /shared-filesystems",
   image: "GET /container-images",
   ssh_key: "GET /ssh-keys",
+  template: "GET /compute-templates",
 };
 
 const STATE: Readonly<Record<StateFault, string>> = {

@@ -5,7 +5,9 @@
  *
  * This file: the operator's routing tables as plain data, and the resolution of a model name.
  */
+
 import type { AccountId } from "../ids.ts";
+import type { LaunchTemplate } from "../launch-templates.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Owned } from "../owned.ts";
 import { CALLED_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts";
@@ -89,6 +91,8 @@ export interface RoutingSnapshot {
   readonly models: Readonly<Record<string, readonly ModelRow[]>>;
   /** By instance id. */
   readonly instances: Readonly<Record<string, InstanceRow>>;
+  /** Absent in what a version before published. */
+  readonly templates?: readonly LaunchTemplate[];
 }
 
 export const EMPTY_SNAPSHOT: RoutingSnapshot = { builtAtMs: 0, upstreams: {}, aliases: {}, models: {}, instances: {} };

@@ -5,7 +5,7 @@
 import type { ComputeAnswer, ComputeRequest } from "../../core/compute/calls.ts";
 import { type Roots, wrappedInstance } from "../../core/compute/documents.ts";
 import type { GpuPrices } from "../../core/compute/facts.ts";
-import { priceDocuments, shownRegions, shownStorage } from "../../core/compute/market.ts";
+import { shownRegions, shownStorage } from "../../core/compute/market.ts";
 import { isMachine, type ResourceRow } from "../../core/compute/resource.ts";
 import { documentOf } from "../../core/compute/row-documents.ts";
 import { fingerprintOf, readSshKey } from "../../core/compute/ssh.ts";
@@ -15,7 +15,7 @@ import { asObject } from "../../core/formats/json-fields.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { CallId } from "../../core/ids.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
-import type { ModelRow, UnitPrices } from "../../core/pricing/prices.ts";
+import type { ModelRow } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { type RoutingSnapshot, rowOf } from "../../core/routing/routes.ts";
 import { authenticate } from "../authenticate.ts";
@@ -24,6 +24,7 @@ import { callHeaders, refuse } from "../http/responses.ts";
 import { BodyPlace } from "../http/upload-slot.ts";
 import { computeIdempotency } from "../idempotency.ts";
 import type { Caller, Ports } from "../ports.ts";
+import { filled, templateAnswer } from "./compute-templates.ts";
 
 /** The account answers within 25 s with what it knows then. */
 const LONGEST_ANSWER_MS = 30_000;
@@ -64,14 +65,20 @@ async function answer(
   place: BodyPlace,
   ports: Ports,
 ): Promise<Outcome<{ response: Response }>> {
-  const body = await bodyOf(request, endpoint, place.of(caller), ports);
+  const { body, identity } = await bodyOf(request, endpoint, caller, place, ports);
   const routing = await ports.directory.routing();
-  const asking = await requestOf({ request, endpoint, params, callId, caller, body }, routing, ports);
+  const asking = await requestOf({ request, endpoint, params, callId, caller, body, identity }, routing, ports);
   const asked = await askAccount(asking, caller, ports);
   if (!asked.ok) return asked;
   const ours = new URL(request.url).origin;
   const upstream = routing.upstreams[asked.upstream]?.baseUrl ?? "";
-  const shown = await bodyFor(endpoint, asked, { ours, upstream }, ports);
+  const template = endpoint.template && {
+    ...{ call: endpoint.template, id: params.id, body: asking.body.ok ? asking.body.body : null },
+    ...{ caller, routing, answer: asked },
+  };
+  const shown = template
+    ? await templateAnswer(template, ports)
+    : await bodyFor(endpoint, asked, { ours, upstream }, ports);
   if (!shown.ok) return shown;
   const headers = callHeaders(callId, null, undefined);
   const response =
@@ -83,17 +90,26 @@ async function answer(
 
 type Parsed = Outcome<{ body: unknown }>;
 
-/** A call without a body may have one all the same; it is not read. */
+/**
+ * A call without a body may have one all the same; it is not read. `identity`: what a repeat must have alike, whatever
+ * has become of the template since.
+ */
 async function bodyOf(
   request: Request,
-  { schema, maxBytes, parse }: ComputeEndpoint,
-  holder: ReturnType<BodyPlace["of"]>,
+  endpoint: ComputeEndpoint,
+  caller: Caller,
+  place: BodyPlace,
   ports: Ports,
-): Promise<Parsed> {
-  if (!schema) return { ok: true, body: null };
-  const read = await readRaw(request, { kind: "json", maxBytes, schema }, holder, ports);
-  if (!read.ok) return read;
-  return read.body.kind === "json" ? parse(read.body.value) : parse(null);
+): Promise<{ body: Parsed; identity: string }> {
+  const { schema, maxBytes, parse } = endpoint;
+  if (!schema) return { body: { ok: true, body: null }, identity: "" };
+  const read = await readRaw(request, { kind: "json", maxBytes, schema }, place.of(caller), ports);
+  if (!read.ok) return { body: read, identity: "" };
+  const sent = read.body.kind === "json" ? read.body.value : null;
+  const whole = await filled(sent, endpoint, caller, ports);
+  const body = whole.ok ? parse(whole.value) : whole;
+  const same = whole.ok && whole.value !== sent ? sent : body.ok ? body.body : "";
+  return { body, identity: JSON.stringify(same) };
 }
 
 interface Received {
@@ -103,13 +119,13 @@ interface Received {
   readonly callId: CallId;
   readonly caller: Caller;
   readonly body: Parsed;
+  readonly identity: string;
 }
 
 async function requestOf(received: Received, routing: RoutingSnapshot, ports: Ports): Promise<ComputeRequest> {
-  const { request, endpoint, params, callId, caller, body } = received;
-  const identity = `${endpoint.id} ${params.id ?? ""} ${body.ok ? JSON.stringify(body.body) : ""}`;
+  const { request, endpoint, params, callId, caller, body, identity } = received;
   const found = endpoint.repeatable
-    ? await computeIdempotency(request.headers, caller, identity, ports)
+    ? await computeIdempotency(request.headers, caller, `${endpoint.id} ${params.id ?? ""} ${identity}`, ports)
     : ({ ok: true, idempotency: undefined } as const);
   return {
     keyDigest: caller.digest,
@@ -127,7 +143,11 @@ async function requestOf(received: Received, routing: RoutingSnapshot, ports: Po
   };
 }
 
-/** The price book's rows of GPUs and storage that hold now. */
+/** The price book's rows of GPUs that hold now. */
+export const gpuRowsOf = (routing: RoutingSnapshot, nowMs: number): ModelRow[] =>
+  rentedRowsOf(routing, nowMs).filter(({ model }) => model.startsWith("gpu/"));
+
+/** The same, and those of storage. */
 function rentedRowsOf(routing: RoutingSnapshot, nowMs: number): ModelRow[] {
   return Object.keys(routing.models)
     .filter((model) => model.startsWith("gpu/") || model.startsWith("storage/"))
@@ -194,21 +214,6 @@ async function marketOf(market: "gpus" | "storage" | "prices", asked: Answered, 
     ports.log({ event: "broker_lost", upstream: asked.upstream, verb: "market", error: String(error) });
     return refused(UNAVAILABLE);
   }
-}
-
-/** `GET /platform/gpu-prices`: needs no key; without one only prices that the operator set, which tell no cost. */
-export async function serveGpuPrices(ports: Ports): Promise<Response> {
-  const routing = await ports.directory.routing();
-  const own = (row: ModelRow): UnitPrices => row.priceNanoUsd;
-  return Response.json(
-    priceDocuments(
-      rentedRowsOf(routing, ports.now()).filter(({ model }) => model.startsWith("gpu/")),
-      own,
-    ),
-    {
-      headers: callHeaders(ports.newCallId(), null, undefined),
-    },
-  );
 }
 
 function logCompute(

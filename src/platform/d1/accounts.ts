@@ -76,6 +76,7 @@ export async function markDeleted(books: D1Database, account: AccountRow, nowMs:
       .bind(account.number, nowMs),
     books.prepare("delete from aliases where account = ?1").bind(account.id),
     books.prepare("delete from instances where account = ?1").bind(account.id),
+    books.prepare("delete from compute_templates where account = ?1").bind(account.id),
   ]);
   return removed.some(({ meta }) => meta.changes > 0);
 }

@@ -9,6 +9,7 @@ import { aliasKey, type RoutingSnapshot } from "../../core/routing/routes.ts";
 import { ALIAS_COLUMNS, aliasOf, type StoredAlias } from "./aliases.ts";
 import { INSTANCE_COLUMNS, instanceOf, type StoredInstance } from "./instances.ts";
 import { MODEL_COLUMNS, modelOf, type StoredModel } from "./models.ts";
+import { type StoredTemplate, TEMPLATE_COLUMNS, templateOf } from "./templates.ts";
 import { type StoredUpstream, UPSTREAM_COLUMNS, upstreamOf } from "./upstreams.ts";
 
 /** A snapshot with the version of the books that it shows. */
@@ -18,7 +19,7 @@ export interface VersionedRouting extends RoutingSnapshot {
 
 /** The current snapshot. Model rows that have ended are left out. */
 export async function readRouting(books: D1Database, nowMs: number): Promise<VersionedRouting> {
-  const [version, upstreams, aliases, instances, models] = await books.batch([
+  const [version, upstreams, aliases, instances, models, templates] = await books.batch([
     books.prepare("select version from routing_version"),
     books.prepare(`select ${UPSTREAM_COLUMNS} from upstreams`),
     books.prepare(`select ${ALIAS_COLUMNS} from aliases`),
@@ -30,6 +31,7 @@ export async function readRouting(books: D1Database, nowMs: number): Promise<Ver
          order by model, from_ms desc`,
       )
       .bind(nowMs),
+    books.prepare(`select ${TEMPLATE_COLUMNS} from compute_templates`),
   ]);
   const rows = <T>(result: D1Result | undefined): T[] => (result?.results ?? []) as T[];
   return {
@@ -43,6 +45,7 @@ export async function readRouting(books: D1Database, nowMs: number): Promise<Ver
     ),
     instances: Object.fromEntries(rows<StoredInstance>(instances).map((row) => [row.instance_id, instanceOf(row)])),
     models: Object.groupBy(rows<StoredModel>(models).map(modelOf), (row) => row.model) as RoutingSnapshot["models"],
+    templates: rows<StoredTemplate>(templates).map(templateOf),
   };
 }
 

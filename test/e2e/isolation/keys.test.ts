@@ -181,6 +181,7 @@ describe("bodies and queries", () => {
     "POST /admin/upstreams/{upstream}/check": {},
     "PUT /admin/aliases/{alias}": { targets: [{ upstream: "sandbox", model: "llama-7b" }] },
     "PUT /admin/instances/{instance_id}": { account: "x", name: "x", upstreams: ["sandbox"] },
+    "PUT /admin/compute-templates/{id}": { name: "x", defaults: {} },
     "PUT /admin/models/{model}": { kind: "embedding", prices: { input_tokens: unit } },
     "POST /account/keys": { name: "x" },
     "PATCH /account/keys/{key}": {},

@@ -39,11 +39,17 @@ export interface ComputeEndpoint {
   readonly market: Market | null;
   /** What its rule must know of upstream's market; null: nothing. */
   readonly needs: Exclude<Market, "prices"> | null;
+  /** What it shows of the operator's templates; null: nothing. */
+  readonly template: TemplateCall | null;
+  /** Whether its body may name a template, which fills what the body leaves out. */
+  readonly fills: boolean;
   /** Null for a call that only reads. */
   readonly decide: ((facts: Facts, id: number, body: unknown) => Decision) | null;
   /** Parses the body for its rule; unknown fields are dropped. */
   parse(body: unknown): Outcome<{ body: unknown }>;
 }
+
+export type TemplateCall = "list" | "public" | "get" | "quote";
 
 interface ComputeEntry<Schema extends z.ZodType | null> {
   readonly id: string;
@@ -59,6 +65,7 @@ interface ComputeEntry<Schema extends z.ZodType | null> {
   readonly market?: Market;
   /** Launches need the regions, without saying so. */
   readonly needs?: ComputeEndpoint["needs"];
+  readonly template?: TemplateCall;
   readonly status: ComputeEndpoint["status"];
   readonly rule?: (facts: Facts, id: number, body: Schema extends z.ZodType ? z.output<Schema> : null) => Decision;
 }
@@ -83,6 +90,8 @@ export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Sch
     repeatable: entry.repeatable ?? entry.launch ?? false,
     market: entry.market ?? null,
     needs: entry.needs ?? (entry.launch ? "gpus" : null),
+    template: entry.template ?? null,
+    fills: entry.launch === true || entry.template === "quote",
     // `parse` made the body by the same schema.
     decide: rule ? (facts, id, body) => rule(facts, id, body as Parameters<typeof rule>[2]) : null,
     parse(body) {
