@@ -197,7 +197,7 @@ describe("the ledger", () => {
     expect(await done("GET", "/accounts/topped")).toMatchObject({ balance_usd: 3.000000001 });
   });
 
-  it("refunds and corrections may be negative, a top-up may not, and none may take more than is there", async () => {
+  it("a sign belongs to its kind, and nothing takes more than is there", async () => {
     await done("POST", "/accounts", { id: "refunded", name: "Refunded", balance_usd: 5 });
     const credit = (kind: string, amount: number) =>
       call("POST", "/accounts/refunded/credits", { kind, amount_usd: amount, reference: `${kind} ${amount}` });
@@ -206,8 +206,34 @@ describe("the ledger", () => {
     expect(await credit("correction", 4)).toMatchObject({ status: 201, body: { balance_usd: 6 } });
     expect(await credit("top_up", -1)).toMatchObject(bad("amount_usd"));
     expect(await credit("top_up", 0)).toMatchObject(bad("amount_usd"));
+    expect(await credit("refund", 1)).toMatchObject(bad("amount_usd"));
+    expect((await credit("refund", 0.5)).body.error.message).toContain("book a correction above zero");
+    expect(await credit("correction", 0)).toMatchObject(bad("amount_usd"));
+    expect(await done("GET", "/accounts/refunded")).toMatchObject({ balance_usd: 6 });
     expect(await credit("refund", -7)).toMatchObject(refusal(409, "balance_out_of_range", "amount_usd"));
     expect(await credit("gift", 1)).toMatchObject(bad("kind"));
+  });
+
+  it("a correction may name its call, which the ledger shows and the reference stands for too", async () => {
+    await done("POST", "/accounts", { id: "corrected", name: "Corrected", balance_usd: 5 });
+    const path = "/accounts/corrected/credits";
+    const correction = { kind: "correction", amount_usd: 1, reference: "sorry", call_id: "b0a7-call" };
+    const booked = await call("POST", path, correction);
+    expect(booked).toMatchObject({ status: 201, body: { call_id: "b0a7-call", balance_usd: 6 } });
+    expect(await call("POST", path, correction)).toMatchObject({ status: 200, body: booked.body });
+    for (const call_id of [null, "another"]) {
+      expect(await call("POST", path, { ...correction, call_id })).toMatchObject(
+        refusal(409, "reference_conflict", "reference"),
+      );
+    }
+    for (const call_id of ["", "two words", "x".repeat(201)]) {
+      expect(await call("POST", path, { ...correction, call_id })).toMatchObject(bad("call_id"));
+    }
+    for (const other of [{ kind: "top_up" }, { kind: "refund", amount_usd: -1 }]) {
+      expect(await call("POST", path, { ...correction, ...other, reference: "n" })).toMatchObject(bad("call_id"));
+    }
+    expect((await done("GET", "/accounts/corrected/ledger")).data[0]).toMatchObject({ call_id: "b0a7-call" });
+    expect(await done("GET", "/audit/corrected")).toMatchObject({ ok: true, balance_usd: 6 });
   });
 
   it("is read newest first by pages, and the audit recomputes it", async () => {

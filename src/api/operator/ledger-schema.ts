@@ -7,7 +7,16 @@ export const CreditBody = z
   .strictObject({
     amount_usd: signedUsd,
     reference: z.string().min(1).max(200).meta({ description: "Counts once per account: repeat it safely" }),
-    kind: z.enum(["top_up", "refund", "correction"]).default("top_up"),
+    kind: z.enum(["top_up", "refund", "correction"]).default("top_up").meta({
+      description:
+        "`top_up`: money came in, above zero. `refund`: money was paid back to the tenant, below zero. `correction`: either sign",
+    }),
+    call_id: z
+      .string()
+      .regex(/^[\x21-\x7e]{1,200}$/, "must be the id of a call, as `x-request-id` has it")
+      .nullable()
+      .optional()
+      .meta({ description: "Of a correction: the call that it is about" }),
     note: z.string().max(1000).nullable().optional(),
   })
   .meta({ id: "CreditBody" });

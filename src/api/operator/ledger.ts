@@ -1,6 +1,8 @@
 /** `/admin/accounts/{account}/credits`, its ledger, and `/admin/audit/{account}`: the account's money. */
 import * as z from "zod";
+import { signFits } from "../../core/account/ledger.ts";
 import type { Audit, Credit, LedgerEntry } from "../../core/account/tenant.ts";
+import { asId, type CallId } from "../../core/ids.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { listOf, numberedPage, pageRequest } from "../kit/fields.ts";
@@ -78,7 +80,7 @@ export function addLedger(api: AdminRoutes): void {
         throw conflict(
           "reference_conflict",
           `The reference '${wanted.reference}' stands for a ${outcome.entry.kind} of ` +
-            `${formatUsd(outcome.entry.amountNanoUsd)} USD. Use another reference for another credit.`,
+            `${formatUsd(outcome.entry.amountNanoUsd)} USD${outcome.entry.callId ? ` for the call ${outcome.entry.callId}` : ""}. Use another reference for another credit.`,
           "reference",
         );
       case "out_of_range":
@@ -105,9 +107,26 @@ export function addLedger(api: AdminRoutes): void {
 }
 
 function creditFrom(body: z.output<typeof CreditBody>): Credit {
-  if (body.amount_usd === 0) throw invalid("amount_usd", "`amount_usd` must not be zero.");
-  if (body.kind === "top_up" && body.amount_usd < 0) {
-    throw invalid("amount_usd", "`amount_usd` of a top_up must be above zero. Book a refund or a correction instead.");
+  const { kind, amount_usd: amountNanoUsd, call_id, note } = body;
+  if (amountNanoUsd === 0) throw invalid("amount_usd", "`amount_usd` must not be zero.");
+  if (!signFits(kind, amountNanoUsd)) throw invalid("amount_usd", WRONG_SIGN[kind]);
+  if (call_id && kind !== "correction") {
+    throw invalid("call_id", `\`call_id\` is for a correction. Leave it out of a ${kind}, or book a correction.`);
   }
-  return { kind: body.kind, amountNanoUsd: body.amount_usd, reference: body.reference, note: body.note ?? null };
+  return {
+    kind,
+    amountNanoUsd,
+    reference: body.reference,
+    note: note ?? null,
+    callId: call_id ? asId<CallId>(call_id) : null,
+  };
 }
+
+const WRONG_SIGN: Readonly<Record<Credit["kind"], string>> = {
+  top_up:
+    "`amount_usd` of a top_up must be above zero. For money paid back to the tenant book a refund, else a correction.",
+  refund:
+    "`amount_usd` of a refund must be below zero: it is money that was paid back to the tenant. To give credit for a " +
+    "call book a correction above zero.",
+  correction: "`amount_usd` of a correction must not be zero.",
+};

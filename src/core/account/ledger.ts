@@ -7,7 +7,7 @@
  */
 import { MAX_NANO_USD } from "../pricing/money.ts";
 import type { Refusal } from "../refusal.ts";
-import type { AccountFields } from "./tenant.ts";
+import type { AccountFields, Credit } from "./tenant.ts";
 
 /** An account's money at one moment, nano-USD. */
 export interface Money {
@@ -72,12 +72,18 @@ export function lateCharge(
   return { chargedNanoUsd, overrunNanoUsd, unpaidNanoUsd: dueNanoUsd - chargedNanoUsd };
 }
 
+/** The sign belongs to the kind: a top-up brings money in, a refund pays it out, a correction goes either way. */
+export function signFits(kind: Credit["kind"], amountNanoUsd: number): boolean {
+  if (kind === "top_up") return amountNanoUsd > 0;
+  return kind === "refund" ? amountNanoUsd < 0 : true;
+}
+
 /**
- * Whether the operator may book `amountNanoUsd`: the stored numbers must stay exact, and a deduction must leave the
- * open holds covered. A top-up must be positive.
+ * Whether the operator may book `amountNanoUsd`: the stored numbers must stay exact, a deduction must leave the open
+ * holds covered, and the sign must be the kind's.
  */
-export function mayCredit(money: Money, kind: "top_up" | "refund" | "correction", amountNanoUsd: number): boolean {
-  if (!Number.isSafeInteger(amountNanoUsd) || (kind === "top_up" && amountNanoUsd <= 0)) return false;
+export function mayCredit(money: Money, kind: Credit["kind"], amountNanoUsd: number): boolean {
+  if (!Number.isSafeInteger(amountNanoUsd) || !signFits(kind, amountNanoUsd)) return false;
   const balanceNanoUsd = money.balanceNanoUsd + amountNanoUsd;
   if (Math.abs(amountNanoUsd) > MAX_NANO_USD || Math.abs(balanceNanoUsd) > MAX_NANO_USD) return false;
   return amountNanoUsd >= 0 || moneyRoom(money) + amountNanoUsd >= 0;

@@ -137,10 +137,12 @@ export interface LedgerEntry {
 
 export interface Credit {
   readonly kind: "top_up" | "refund" | "correction";
-  /** May be negative only for `refund` and `correction`. */
+  /** Above zero for a `top_up`, below zero for a `refund`. */
   readonly amountNanoUsd: number;
   readonly reference: string;
   readonly note: string | null;
+  /** The call that a correction is about. Absent on credits of a Worker of before. */
+  readonly callId?: CallId | null;
 }
 
 /** Each reference is booked once. */

@@ -83,7 +83,7 @@ const ENTRY_RULES: readonly Rule[] = [
   {
     rule: "an entry of a call is not one that its hold knows",
     offenders: (slice) => `SELECT entries.id FROM entries CROSS JOIN holds ON holds.call_id = entries.call_id
-      WHERE ${slice} AND entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id`,
+      WHERE ${slice} AND reference IS NULL AND entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id`,
   },
 ];
 

@@ -6,7 +6,10 @@ import type { Books } from "./state.ts";
 export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditOutcome {
   const known = books.ledger.byReference(credit.reference);
   if (known) {
-    const same = known.amountNanoUsd === credit.amountNanoUsd && known.kind === credit.kind;
+    const same =
+      known.amountNanoUsd === credit.amountNanoUsd &&
+      known.kind === credit.kind &&
+      known.callId === (credit.callId ?? null);
     return { kind: same ? "already_booked" : "reference_conflict", entry: known };
   }
   if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };

@@ -185,5 +185,6 @@ describe("credits", () => {
     expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "top_up", -5)).toBe(false);
     expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "top_up", 0)).toBe(false);
     expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "refund", -5)).toBe(true);
+    expect(mayCredit({ ...empty, balanceNanoUsd: 10 }, "refund", 5)).toBe(false);
   });
 });

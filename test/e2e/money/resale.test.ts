@@ -113,7 +113,7 @@ describe("money in", () => {
     expect(statuses.filter((status) => status === 201)).toHaveLength(1);
     expect(statuses.filter((status) => status === 200)).toHaveLength(39);
     expect((await send(3)).status).toBe(409);
-    expect((await send(2, "refund")).status).toBe(409);
+    expect((await send(2, "correction")).status).toBe(409);
     expect(await operator.call("GET", `/accounts/${tenant.account}`)).toMatchObject({ balance_usd: 3 });
   });
 
@@ -138,14 +138,18 @@ describe("money in", () => {
     expect((await take(0.00005, "too much", "correction")).status).toBe(201);
     await running.text();
     await chargeOf(tenant, running.headers.get("x-request-id"));
+    const callId = running.headers.get("x-request-id");
+    const given = { amount_usd: 0.00002, reference: "it was poor", kind: "correction", call_id: callId };
+    expect(await operator.call("POST", path, given)).toMatchObject({ call_id: callId });
     const kinds = (await tenant.ledger()).map(({ kind, amount_usd }) => [kind, amount_usd]);
     expect(kinds).toEqual([
+      ["correction", 0.00002],
       ["charge", -0.00002],
       ["correction", 0.00005],
       ["refund", -0.0001],
       ["top_up", 0.001],
     ]);
-    expect(await tenant.audit()).toMatchObject({ ok: true, balance_usd: 0.00093 });
+    expect(await tenant.audit()).toMatchObject({ ok: true, balance_usd: 0.00095 });
   });
 });
 

@@ -106,8 +106,8 @@ export class Ledger {
   credit(credit: Credit, atMs: number): LedgerEntry {
     const { balanceNanoUsd } = this.#next(credit.amountNanoUsd);
     this.#sql.exec(
-      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, reference, note)
-       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, reference, note, call_id)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       this.#lastId,
       credit.kind,
       credit.amountNanoUsd,
@@ -115,19 +115,21 @@ export class Ledger {
       atMs,
       credit.reference,
       credit.note,
+      credit.callId ?? null,
     );
-    const { kind, amountNanoUsd, reference, note } = credit;
+    const { kind, amountNanoUsd, reference, note, callId = null } = credit;
     const id = this.#lastId;
-    return { id, kind, amountNanoUsd, balanceNanoUsd, atMs, callId: null, model: null, keyId: null, reference, note };
+    return { id, kind, amountNanoUsd, balanceNanoUsd, atMs, callId, model: null, keyId: null, reference, note };
   }
 
   /**
    * What a call was charged by the entries from `afterId` (exclusive) to `throughId`; undefined if it has none there.
+   * What the operator corrected about it by hand, under a reference, is not among them.
    */
   chargedBetween(callId: CallId, afterId: number, throughId: number): number | undefined {
     const { charged } = this.#sql
       .exec<{ charged: number | null }>(
-        "SELECT sum(amount_nano_usd) AS charged FROM entries WHERE id > ? AND id <= ? AND call_id = ?",
+        "SELECT sum(amount_nano_usd) AS charged FROM entries WHERE id > ? AND id <= ? AND call_id = ? AND reference IS NULL",
         afterId,
         throughId,
         callId,
