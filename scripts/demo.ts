@@ -6,6 +6,7 @@
 import { type NewKey, type NewModel, OperatorClient } from "../client/operator.ts";
 import { DEMO_RENTALS } from "./demo-compute.ts";
 import { DEMO_MODELS } from "./demo-models.ts";
+import { SettingError } from "./settings.ts";
 import type { State } from "./state.ts";
 
 const KEPT_KEY = "demo-key";
@@ -61,7 +62,12 @@ async function followSandbox(admin: OperatorClient, baseUrl: string): Promise<vo
   const current = (await admin.upstream("sandbox"))?.base_url;
   if (current === baseUrl) return;
   if (current !== undefined && !/^http:\/\/localhost:\d+$/.test(current)) return;
-  await admin.putUpstream("sandbox", { base_url: baseUrl, api_key: "sandbox-key" });
+  const moved = await admin.ask("PUT", "/upstreams/sandbox", { base_url: baseUrl, api_key: "sandbox-key" });
+  if (moved.status === 200) return;
+  throw new SettingError(
+    `SANDBOX_PORT: the sandbox cannot move from ${current} to ${baseUrl}: ${JSON.stringify(moved.body)}. ` +
+      `Start with the old port, and end what runs there.`,
+  );
 }
 
 async function makeModels(admin: OperatorClient, rows: Readonly<Record<string, NewModel>>): Promise<void> {

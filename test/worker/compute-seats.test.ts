@@ -193,6 +193,21 @@ it("address and `shared` of an upstream with seats change only at rest", async (
   expect(seat.changes()).toEqual(["POST /gpu-instances"]);
 });
 
+it("an address that answers no more is left for one where nothing is", async () => {
+  const seat = await ComputeService.make();
+  const renter = await Renter.make({ compute_upstream: seat.id });
+  const [full, empty] = [await ComputeService.make(), await ComputeService.make()];
+  full.add("shared-filesystems", { status: "available" });
+  seat.before = () => {
+    throw new Error("Network connection lost.");
+  };
+  expect(await move(renter, null)).toMatchObject(refusal(503, "upstream_not_listed", null));
+  const to = ({ host }: ComputeService) =>
+    call("PATCH", `/upstreams/${seat.id}`, { base_url: `https://${host}`, api_key: "k" });
+  expect(await to(full)).toMatchObject(notEmpty);
+  expect((await to(empty)).status).toBe(200);
+});
+
 it("an upstream that seats two does not become dedicated", async () => {
   const shared = await ComputeService.make({ shared: true });
   const [one, two] = [

@@ -4,6 +4,7 @@
  * accounts have is asked last, in the transaction that moves a seat or while the broker makes nothing new, so a launch
  * comes before the change and stops it, or after it.
  */
+import type { Address } from "../../core/compute/control.ts";
 import { LISTED_KINDS } from "../../core/compute/listing.ts";
 import { namesOf, remains } from "../../core/compute/remains.ts";
 import type { AccountId } from "../../core/ids.ts";
@@ -126,7 +127,7 @@ export async function whileAtRest<Result>(
         if (here.length > 0) throw stillLive(kindsOf(here), stored.id, some[index]?.account);
       }
     }
-    await requireNothingLeft(context, stored, null);
+    await requireNothingLeft(context, stored, null, wanted);
     if (context.now() - closedMs > CLOSED_MS / 2) {
       throw new Problem(503, "upstream_not_listed", `To look at '${stored.id}' took too long. Try again in a minute.`);
     }
@@ -152,11 +153,25 @@ async function requireFree(context: AdminContext, upstream: UpstreamRow, account
   await requireNothingLeft(context, upstream, null);
 }
 
-/** `account`: looks only for what carries this account's tag. Stops at the first kind of which something is left. */
-async function requireNothingLeft(context: AdminContext, { id }: UpstreamRow, account: number | null): Promise<void> {
+/**
+ * `account`: looks only for what carries this account's tag. `next`: where the upstream will be; that is looked at if the
+ * old address gives no list any more. Stops at the first kind of which something is left.
+ */
+async function requireNothingLeft(
+  context: AdminContext,
+  { id, baseUrl }: UpstreamRow,
+  account: number | null,
+  next?: UpstreamRow,
+): Promise<void> {
   const untilMs = context.now() + LISTED_WITHIN_MS;
+  let at: Address | undefined;
   for (const kind of LISTED_KINDS) {
-    const lists = await reached(() => inTime(context.broker(id).fresh(id, kind), untilMs - context.now()));
+    const listed = () => reached(() => inTime(context.broker(id).fresh(id, kind, at), untilMs - context.now()));
+    let lists = await listed();
+    if (!lists.ok && !at && next && next.baseUrl !== baseUrl) {
+      at = { baseUrl: next.baseUrl, sealedApiKey: next.sealedApiKey };
+      lists = await listed();
+    }
     if (!lists.ok) {
       throw new Problem(
         503,

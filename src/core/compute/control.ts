@@ -95,6 +95,12 @@ export const endOf = (kind: ListedKind, upstreamId: number): Pick<ControlCall, "
   return kind === "instance" ? { method: "POST", path: `${path}/terminate` } : { method: "DELETE", path };
 };
 
+/** Where an upstream is, with its sealed credential. */
+export interface Address {
+  readonly baseUrl: string;
+  readonly sealedApiKey: string;
+}
+
 /** A list that was asked for now; not `ok`: it could not be had. */
 export type FreshList = { readonly ok: true; readonly seen: readonly Seen[] } | { readonly ok: false };
 
@@ -108,8 +114,8 @@ export interface BrokerPort {
   /** Lists all kinds now, watched or not, and tells the accounts. */
   reconcile(upstream: string): Promise<BrokerView>;
   view(upstream: string): Promise<BrokerView>;
-  /** Lists this kind now, at the address and with the credential that the operator's books have now. */
-  fresh(upstream: string, kind: ListedKind): Promise<FreshList>;
+  /** Lists this kind now, at the address and with the credential that the operator's books have now, or `at` these. */
+  fresh(upstream: string, kind: ListedKind, at?: Address): Promise<FreshList>;
   /** Refuses to make or change anything for so long; stops and reads go on. `token` names who closes; 0 opens again. */
   close(upstream: string, token: string, forMs: number): Promise<void>;
 }

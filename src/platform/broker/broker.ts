@@ -8,6 +8,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { type CallClass, callsOfSpan } from "../../core/compute/call-budget.ts";
 import {
+  type Address,
   type BrokerPort,
   type BrokerView,
   type ControlAnswer,
@@ -34,6 +35,8 @@ import { BrokerTables } from "./tables.ts";
 const MARKET_KEPT_MS = 5_000;
 /** Nobody closes a broker for longer, ms: what lies further ahead was written by another clock. */
 const LONGEST_CLOSED_MS = 300_000;
+
+type Destination = Parameters<typeof callControl>[3]["to"];
 
 /** What makes or changes something, and is no stop. It must not go to an address or account that is none any more. */
 const isChange = ({ cls, method }: ControlCall): boolean => cls !== "stop" && method !== "GET";
@@ -63,7 +66,13 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
         return { kind: "not_sent", why: "upstream_balance", retryAfterMs: 60_000 };
       }
     }
-    const answer = await this.#sendInTurn(upstream, call.account, call.cls, call, isChange(call));
+    const answer = await this.#sendInTurn(
+      upstream,
+      call.account,
+      call.cls,
+      call,
+      isChange(call) ? "books" : "snapshot",
+    );
     const executed = answer.kind === "unknown" || (answer.kind === "answered" && answer.status < 300);
     if (needsNanoUsd !== null && executed) this.#balance.spent(needsNanoUsd);
     return answer;
@@ -108,10 +117,10 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     };
   }
 
-  async fresh(upstream: string, kind: ListedKind): Promise<FreshList> {
+  async fresh(upstream: string, kind: ListedKind, at?: Address): Promise<FreshList> {
     this.#serve(upstream);
     const ports = await this.#listing(upstream);
-    const current = ports && { ...ports, list: (path: string) => this.#read(upstream, path, true) };
+    const current = ports && { ...ports, list: (path: string) => this.#read(upstream, path, at ?? "books") };
     if (!current || !(await runList(kind, this.#tables, current))) return { ok: false };
     return { ok: true, seen: this.#tables.seen().filter((one) => one.kind === kind) };
   }
@@ -167,9 +176,9 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   }
 
   /** Reads on the broker's own behalf, within its budget for lists. */
-  #read(upstream: string, path: string, current = false): Promise<ControlAnswer> {
+  #read(upstream: string, path: string, to: Destination = "snapshot"): Promise<ControlAnswer> {
     const callId = asId<CallId>(crypto.randomUUID());
-    return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null }, current);
+    return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null }, to);
   }
 
   async #sendInTurn(
@@ -177,11 +186,11 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     account: number,
     cls: CallClass,
     request: Pick<ControlCall, "callId" | "method" | "path" | "body">,
-    current: boolean,
+    to: Destination,
   ): Promise<ControlAnswer> {
     const turn = await this.#sender.turn(account, cls);
     if (!turn.ok) return { kind: "not_sent", why: "budget", retryAfterMs: turn.retryAfterMs };
-    const { answer, pauseMs } = await callControl(this.env, this.ctx, upstream, { ...request, current }, turn.sentAtMs);
+    const { answer, pauseMs } = await callControl(this.env, this.ctx, upstream, { ...request, to }, turn.sentAtMs);
     if (pauseMs !== null) this.#sender.pause(Date.now() + pauseMs);
     return answer;
   }

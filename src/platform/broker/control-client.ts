@@ -2,7 +2,7 @@
  * Sends one control call to the upstream account, with its credential, a limit of 20 s, and a bounded answer. The
  * result says whether the call was executed, certainly not executed, or possibly executed.
  */
-import type { ControlAnswer, ControlCall } from "../../core/compute/control.ts";
+import type { Address, ControlAnswer, ControlCall } from "../../core/compute/control.ts";
 import { parseObject } from "../../core/formats/json-fields.ts";
 import type { CallId } from "../../core/ids.ts";
 import type { UpstreamRow } from "../../core/routing/routes.ts";
@@ -25,8 +25,8 @@ export interface Sent {
 
 type Request = Pick<ControlCall, "method" | "path" | "body"> & {
   readonly callId: CallId;
-  /** True: only to what the books say now. Else the routing snapshot will do, which works without the books. */
-  readonly current: boolean;
+  /** Where it goes. `books`: only to what they say now. The routing snapshot works without the books. */
+  readonly to: "books" | "snapshot" | Address;
 };
 
 /** Sends it now. Never rejects. */
@@ -58,7 +58,7 @@ async function exchange(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
   upstream: string,
-  { callId, method, path, body, current }: Request,
+  { callId, method, path, body, to }: Request,
   sentAtMs: number,
   signal: AbortSignal,
 ): Promise<Sent> {
@@ -67,8 +67,9 @@ async function exchange(
   const { directory, upstreams } = openPorts(env, context, secrets.secrets);
   const snapshot = await directory.routing();
   // A new upstream may not be in the snapshot yet, and one that was changed is there as it was for a while.
-  const found = current || !snapshot.upstreams[upstream] ? await inBooks(env, upstream) : undefined;
-  const row = current ? found : (snapshot.upstreams[upstream] ?? found);
+  const cached = to === "snapshot" ? snapshot.upstreams[upstream] : undefined;
+  const found = cached ?? (await inBooks(env, upstream));
+  const row = found && typeof to === "object" ? { ...found, ...to } : found;
   const routing = { ...snapshot, upstreams: row ? { [upstream]: row } : {} };
   if (!row || !(await opens(secrets.secrets.unseal(upstream, row.sealedApiKey)))) return notSent("not_usable");
   const target = { upstream, model: "", priority: 0, weight: 1 };
