@@ -9,10 +9,12 @@ import { adminApp } from "./api/operator/index.ts";
 import { serveGpuPrices } from "./api/tenant/gpu-prices.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
 import { tenantDocumentApp } from "./api/tenant/openapi.ts";
+import { servicePathOf } from "./core/compute/service-path.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
 import { closestCall, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { serveCompute } from "./gateway/flows/compute.ts";
+import { serveService } from "./gateway/flows/proxy.ts";
 import { refuse } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
 import type { PlatformPorts } from "./platform/ports.ts";
@@ -39,6 +41,11 @@ export function createApp(): Hono<AppBindings> {
     strict: true,
     // The one place where a path is read for what it means: routes, keys and logs see only what comes out.
     getPath: (request) => servedPath(request.method, getPath(request)),
+  });
+  // By the URL as it was sent: what a router decodes is not what goes upstream. No CORS: a pod's pages are not ours.
+  app.use((context, next) => {
+    const path = servicePathOf(context.req.raw.url);
+    return path ? serveService(context.req.raw, path, context.env.ports) : next();
   });
   // Keys travel in headers, never in cookies, so any origin may call.
   const browsers = cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 });

@@ -44,7 +44,11 @@ export interface ComputeCall {
   readonly faults: readonly string[];
   /** The headers that a pod was sent. */
   readonly pod_headers: Readonly<Record<string, string>> | null;
+  /** How a pod's stream of bytes or events ended: all of it was taken, or its reader left; null: it goes on, or is none. */
+  readonly pod_ended: PodEnd | null;
 }
+
+export type PodEnd = "whole" | "left";
 
 export interface WantedCalls {
   readonly afterId: number;
@@ -92,6 +96,10 @@ export class ComputeCallLog {
 
   podHeaders(id: number, headers: Readonly<Record<string, string>>): void {
     this.#sql.exec("UPDATE calls SET pod_headers = ? WHERE id = ?", JSON.stringify(headers), id);
+  }
+
+  podEnded(id: number, how: PodEnd): void {
+    this.#sql.exec("UPDATE calls SET pod_ended = ? WHERE id = ?", how, id);
   }
 
   /** Counts this call for its key. Null, or how long the key must wait. */
@@ -161,6 +169,7 @@ function toCall(row: Record<string, SqlStorageValue>): ComputeCall {
     resource: number(row.resource),
     faults: JSON.parse(String(row.faults)) as string[],
     pod_headers: row.pod_headers === null ? null : (JSON.parse(String(row.pod_headers)) as Record<string, string>),
+    pod_ended: row.pod_ended === "whole" || row.pod_ended === "left" ? row.pod_ended : null,
   };
 }
 

@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { SandboxSettings } from "../settings.ts";
 import { computeLengths } from "../settings.ts";
-import { type ComputeCall, ComputeCallLog, type WantedCalls } from "./call-log.ts";
+import { type ComputeCall, ComputeCallLog, type PodEnd, type WantedCalls } from "./call-log.ts";
 import { accessRefusal, dispatch, type Incoming } from "./dispatch.ts";
 import { podName } from "./documents.ts";
 import { type ComputeExecution, executions } from "./executions.ts";
@@ -114,6 +114,10 @@ export class Compute extends DurableObject<SandboxSettings> {
   /** Notes which headers a pod was sent. */
   podSaw(callId: number, headers: Readonly<Record<string, string>>): void {
     this.#log.podHeaders(callId, headers);
+  }
+
+  podEnded(callId: number, how: PodEnd): void {
+    this.#log.podEnded(callId, how);
   }
 
   // What follows is for tests.

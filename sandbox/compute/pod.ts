@@ -76,6 +76,7 @@ async function show(seen: Seen, status: number, extra: Readonly<Record<string, s
     method: seen.request.method,
     path: seen.path,
     query: Object.fromEntries(seen.query),
+    search: new URL(seen.request.url).search,
     headers: seen.headers,
     cookies,
     body: shown,
@@ -117,7 +118,7 @@ function redirect({ query, pod, request }: Seen): Response {
   return new Response(null, { status: amount(query.get("status"), 302), headers: { location, "x-pod": pod.name } });
 }
 
-function bytes({ around, pod }: Seen, count: number): Response {
+function bytes(seen: Seen, count: number): Response {
   if (!Number.isSafeInteger(count) || count < 0) return new Response("How many?", { status: 400 });
   const { readable, writable } = new FixedLengthStream(count);
   const send = async () => {
@@ -127,11 +128,22 @@ function bytes({ around, pod }: Seen, count: number): Response {
     }
     await writer.close();
   };
-  around.waitUntil(send().catch(() => undefined));
-  return new Response(readable, { headers: { "content-type": "application/octet-stream", "x-pod": pod.name } });
+  untilItEnds(seen, send());
+  return new Response(readable, { headers: { "content-type": "application/octet-stream", "x-pod": seen.pod.name } });
 }
 
-function events({ query, around, pod }: Seen): Response {
+/** Notes whether all of it was taken. */
+function untilItEnds({ around, pod }: Seen, sent: Promise<void>): void {
+  const compute = computeOf(around.env);
+  const ended = sent.then(
+    () => compute.podEnded(pod.callId, "whole"),
+    () => compute.podEnded(pod.callId, "left"),
+  );
+  around.waitUntil(ended);
+}
+
+function events(seen: Seen): Response {
+  const { query, pod } = seen;
   const frames = amount(query.get("frames"), 5);
   const delayMs = amount(query.get("delay_ms"), 1);
   const { readable, writable } = new IdentityTransformStream();
@@ -143,7 +155,7 @@ function events({ query, around, pod }: Seen): Response {
     }
     await writer.close();
   };
-  around.waitUntil(send().catch(() => undefined));
+  untilItEnds(seen, send());
   return new Response(readable, { headers: { "content-type": "text/event-stream", "x-pod": pod.name } });
 }
 

@@ -38,6 +38,7 @@ const MIGRATIONS: readonly string[] = [
    ) STRICT;
    CREATE INDEX calls_counted ON calls (key, at_ms) WHERE counted = 1;
    CREATE INDEX calls_launched ON calls (account, at_ms) WHERE launched = 1;`,
+  "ALTER TABLE calls ADD COLUMN pod_ended TEXT",
 ];
 
 /** Brings the tables up to date. The number of statements run is in the object's key-value store. */

@@ -81,7 +81,7 @@ export interface Secrets {
 }
 
 /** One account's object. A rejected promise means that it could not be asked; a refusal is an answer. */
-export interface AccountPort extends Pick<ComputeAccount, "compute"> {
+export interface AccountPort extends Pick<ComputeAccount, "compute" | "openService"> {
   admit(request: AdmitRequest): Promise<Admission>;
   settle(settlement: Settlement): Promise<HoldEnd>;
   release(release: Release): Promise<HoldEnd>;

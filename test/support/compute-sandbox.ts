@@ -29,6 +29,7 @@ interface ComputeCall {
   readonly executed: boolean;
   readonly resource: number | null;
   readonly pod_headers: Readonly<Record<string, string>> | null;
+  readonly pod_ended: "whole" | "left" | null;
 }
 
 export class ComputeSandbox {

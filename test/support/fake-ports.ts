@@ -182,6 +182,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     mediumBodies: options.mediumBodies ?? BodyRoom.forMedium(),
     answers: options.answers ?? new BodyRoom(ANSWER_ROOM_BYTES),
     account: () => ({
+      openService: async () => ({ ok: false, refusal: { kind: "internal" } }),
       admit: async (request) => {
         admitted.push(request);
         return (options.admit ?? grant)(request);

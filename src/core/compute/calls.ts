@@ -3,8 +3,9 @@ import type { IdempotencyRef } from "../account/idempotency.ts";
 import type { CallId, KeyDigest } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { ModelRow } from "../pricing/prices.ts";
+import type { Refusal } from "../refusal.ts";
 import type { GpuPrices } from "./facts.ts";
-import type { ResourceKind, ResourceRow } from "./resource.ts";
+import type { MachineKind, ResourceKind, ResourceRow } from "./resource.ts";
 
 export interface ComputeRequest {
   readonly keyDigest: KeyDigest;
@@ -39,6 +40,19 @@ export type ComputeAnswer = Outcome<{
   readonly gpuPrices: readonly (readonly [string, GpuPrices])[];
 }>;
 
+/** Asks for the pod behind a service path. */
+export interface ServiceRequest {
+  readonly keyDigest: KeyDigest;
+  readonly kind: MachineKind;
+  /** Null: what the path names is no id. */
+  readonly id: number | null;
+  /** What is wrong with the request itself: said after access, before ids. */
+  readonly fault: Refusal | null;
+}
+
+/** Where it is upstream. */
+export type ServiceAnswer = Outcome<{ readonly upstream: string; readonly upstreamId: number }>;
+
 /** An account's compute for the operator. */
 export interface ComputeState {
   readonly upstream: string | null;
@@ -68,6 +82,8 @@ export interface KnownTag {
 /** The methods of an account object for compute. */
 export interface ComputeAccount {
   compute(request: ComputeRequest): Promise<ComputeAnswer>;
+  /** Changes and counts nothing. */
+  openService(request: ServiceRequest): Promise<ServiceAnswer>;
   /** What lives, and what ended lately. */
   computeState(): Promise<ComputeState | undefined>;
   /** The operator's stop: of one resource, or of all that live. Gives the ids that are being stopped. */

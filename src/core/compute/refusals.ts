@@ -3,7 +3,8 @@
  * contains a name or id of upstream, or reveals whether another account has the resource.
  */
 import { formatUsd } from "../pricing/money.ts";
-import type { ResourceKind } from "./resource.ts";
+import type { MachineKind, ResourceKind } from "./resource.ts";
+import { SERVICE_FAULTS, type ServiceFault } from "./service-faults.ts";
 
 /** Why a resource's state does not allow the call. */
 export type StateFault =
@@ -43,6 +44,8 @@ export type ComputeRefusal =
       readonly heldNanoUsd: number;
     }
   | { readonly kind: "upstream_refused"; readonly status: 400 | 409; readonly text: string }
+  /** A request on a service path. */
+  | { readonly kind: "service"; readonly what: MachineKind; readonly why: ServiceFault }
   | { readonly kind: "unavailable"; readonly retryAfterMs: number | null };
 
 /** The name of each kind in messages to tenants. */
@@ -141,6 +144,10 @@ const TABLE: {
       "insufficient_quota",
     ),
   upstream_refused: ({ status, text }) => refusal(status, text, status === 409 ? "conflict" : "invalid_request_error"),
+  service: ({ what, why }) => {
+    const [status, code, message] = SERVICE_FAULTS[why];
+    return refusal(status, message.replace("{what}", KIND_WORDS[what]), code);
+  },
   unavailable: ({ retryAfterMs }) => ({
     ...refusal(
       503,

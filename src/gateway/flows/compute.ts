@@ -24,6 +24,7 @@ import { callHeaders, refuse } from "../http/responses.ts";
 import { BodyPlace } from "../http/upload-slot.ts";
 import { computeIdempotency } from "../idempotency.ts";
 import type { Caller, Ports } from "../ports.ts";
+import { logCompute } from "./compute-log.ts";
 import { filled, templateAnswer } from "./compute-templates.ts";
 
 /** The account answers within 25 s with what it knows then. */
@@ -49,7 +50,8 @@ export async function serveCompute(
   try {
     const outcome = await served();
     const status = outcome.ok ? outcome.response.status : toHttp(outcome.refusal).status;
-    logCompute(callId, caller, endpoint.id, status, outcome.ok ? null : outcome.refusal.kind, startedAtMs, ports);
+    const reason = outcome.ok ? null : outcome.refusal.kind;
+    logCompute({ callId, caller, endpoint: endpoint.id, status, reason, startedAtMs }, ports);
     return outcome.ok ? outcome.response : refuse(outcome.refusal, callId, "compute");
   } finally {
     place.leave();
@@ -214,25 +216,4 @@ async function marketOf(market: "gpus" | "storage" | "prices", asked: Answered, 
     ports.log({ event: "broker_lost", upstream: asked.upstream, verb: "market", error: String(error) });
     return refused(UNAVAILABLE);
   }
-}
-
-function logCompute(
-  callId: CallId,
-  caller: Caller | null,
-  endpoint: string,
-  status: number,
-  reason: string | null,
-  startedAtMs: number,
-  ports: Ports,
-): void {
-  ports.log({
-    event: reason === null ? "call" : "call_refused",
-    call: callId,
-    account: caller?.account ?? null,
-    key: caller?.keyId ?? null,
-    endpoint,
-    status,
-    reason,
-    latency_ms: ports.now() - startedAtMs,
-  });
 }

@@ -68,6 +68,8 @@ import type {
   ComputeState,
   KnownTag,
   SeatMove,
+  ServiceAnswer,
+  ServiceRequest,
 } from "../../core/compute/calls.ts";
 import type { Observation, Observer } from "../../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
@@ -81,6 +83,7 @@ import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { Compute } from "./compute/compute.ts";
 import { knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
+import { openService } from "./compute/service.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
@@ -246,6 +249,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   async compute(request: ComputeRequest): Promise<ComputeAnswer> {
     return this.#compute.call(request);
+  }
+
+  async openService(request: ServiceRequest): Promise<ServiceAnswer> {
+    return this.#store.transact((books, nowMs) => openService(books, request, nowMs)) ?? NEVER_OPENED;
   }
 
   async observed(observation: Observation): Promise<readonly string[]> {
