@@ -27,6 +27,7 @@ export class Seat {
   /** The upstream's id of the operator's own instance. */
   echo = 0;
   readonly #sandboxUrl: string;
+  #checked = true;
 
   private constructor({ operator, sandboxUrl }: At, baseUrl: string) {
     this.operator = operator;
@@ -45,7 +46,7 @@ export class Seat {
     return `service-${this.id}`;
   }
 
-  /** `baseUrl`: where the gateway finds it, if not at the sandbox itself. Service paths are on if `checked`. */
+  /** `baseUrl`: where the gateway finds it, if not at the sandbox itself. Service paths are on with its tenant, if `checked`. */
   static async make(at: At, { baseUrl = at.sandboxUrl, checked = true, fields = {} } = {}): Promise<Seat> {
     const seat = new Seat(at, baseUrl);
     const keys = [{ key: seat.controlKey }, { key: seat.serviceKey }];
@@ -62,8 +63,7 @@ export class Seat {
       service_api_key: seat.serviceKey,
       ...fields,
     });
-    seat.echo = await seat.#launchEcho();
-    if (checked) await seat.check();
+    seat.#checked = checked;
     return seat;
   }
 
@@ -79,14 +79,17 @@ export class Seat {
     return id;
   }
 
-  check(): Promise<Record<string, unknown>> {
+  async check(): Promise<Record<string, unknown>> {
+    if (this.echo === 0) this.echo = await this.#launchEcho();
     return this.operator.call("POST", `/upstreams/${this.id}/check`, { echo: this.echo });
   }
 
-  /** A tenant with its compute here. */
-  tenant(fields: Record<string, unknown> = {}): Promise<Tenant> {
+  /** A tenant with its compute here. A seat is taken while nothing runs there; the echo comes after. */
+  async tenant(): Promise<Tenant> {
     const account = { balance_usd: 1_000, compute_enabled: true, compute_upstream: this.id };
-    return this.operator.tenant(account, { scopes: ["compute"], ...fields });
+    const tenant = await this.operator.tenant(account, { scopes: ["compute"] });
+    if (this.#checked) await this.check();
+    return tenant;
   }
 
   /** Gives the path of a running machine of the tenant, without a slash at its end. */
