@@ -39,7 +39,7 @@ export interface Ports {
   /** The account object with this number. The number must come from an authenticated key. */
   account(number: AccountNumber): AccountPort;
   /** The broker of an upstream for compute; the upstream is an account's seat. */
-  broker(upstream: string): Pick<BrokerPort, "market">;
+  broker(upstream: string): Pick<BrokerPort, "market" | "replicas">;
   /** Unix time, ms. */
   now(): number;
   /** A random number in [0, 1). */

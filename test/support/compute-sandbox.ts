@@ -17,6 +17,16 @@ interface MachineExecution {
   readonly charged_usd: number;
 }
 
+/** What was kept, of one drive or filesystem. */
+interface StorageExecution {
+  readonly id: number;
+  readonly kind: "drive" | "filesystem";
+  readonly name: string;
+  readonly mount_path: string | null;
+  readonly state: string;
+  readonly days_charged: number;
+}
+
 /** A call that came in. */
 interface ComputeCall {
   readonly id: number;
@@ -70,8 +80,22 @@ export class ComputeSandbox {
     return this.#call("POST", "/clock", { account, advance_ms: advanceMs });
   }
 
+  /** Of machines. */
   async executions(account: string): Promise<MachineExecution[]> {
-    return (await this.#call<{ data: MachineExecution[] }>("GET", `/executions?account=${account}`)).data;
+    const all = await this.#executions(account);
+    return all.filter((one): one is MachineExecution => one.kind === "instance" || one.kind === "cluster");
+  }
+
+  /** Of drives and filesystems. */
+  async storage(account: string): Promise<StorageExecution[]> {
+    const all = await this.#executions(account);
+    return all.filter((one): one is StorageExecution => one.kind === "drive" || one.kind === "filesystem");
+  }
+
+  async #executions(account: string): Promise<(MachineExecution | StorageExecution)[]> {
+    return (
+      await this.#call<{ data: (MachineExecution | StorageExecution)[] }>("GET", `/executions?account=${account}`)
+    ).data;
   }
 
   async calls(account: string): Promise<ComputeCall[]> {

@@ -38,6 +38,8 @@ export const ACCOUNT = asId<AccountId>("acme");
 const NUMBER = asId<AccountNumber>(7);
 
 /** A key whose tag is right. `seed`: another seed, another key. */
+const noCompute = () => Promise.reject(new Error("these tests make no compute calls"));
+
 export function makeKey(seed = 1): string {
   const signed = signedPart(NUMBER, new Uint8Array(48).fill(seed));
   return signed + tagOf(hmac(signed));
@@ -210,7 +212,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       job: async () => options.job ?? { ok: false, refusal: { kind: "id_not_found", what: "video job" } },
       authorize: async (_, free) => options.authorize?.(free) ?? grantTo([]),
     }),
-    broker: () => ({ market: () => Promise.reject(new Error("these tests make no compute calls")) }),
+    broker: () => ({ market: noCompute, replicas: noCompute }),
     now: () => Date.now(),
     random: () => 0,
     queueEnd: async (end) => void queued.push(end),

@@ -7,7 +7,13 @@ const name = z.string().min(1).max(200);
 const longText = z.string().max(100_000);
 const image = z.string().min(1).max(1_000);
 const port = z.int().min(1).max(65_535);
-const path = z.string().min(2).max(500);
+const path = z
+  .string()
+  .min(2)
+  .max(500)
+  .regex(/^\/\S+$/, "must be an absolute path without spaces");
+const SIZES_GB = [50, 100, 200, 300, 400, 500];
+const sizeGb = z.int().refine((size) => SIZES_GB.includes(size), `must be one of ${SIZES_GB.join(", ")}`);
 const optional = <Schema extends z.ZodType>(schema: Schema) =>
   schema.nullish().transform((value) => value ?? undefined);
 
@@ -22,7 +28,7 @@ const sshKey = (none: boolean) =>
   });
 
 const Attached = z.object({ id: z.int(), mount_path: path.nullish() });
-const NewStorage = z.object({ name, size_gb: z.int(), mount_path: path.nullish() });
+const NewStorage = z.object({ name, size_gb: sizeGb, mount_path: path.nullish() });
 const attached = list(Attached, { most: 8 }).nullish();
 const created = list(NewStorage, { most: 8 }).nullish();
 
@@ -69,6 +75,8 @@ export const InstancePatch = z
   });
 
 export const NewSshKey = z.object({ name, public_key: sshKey(false) });
+export const NewDrive = z.object({ name, region_id: z.string().min(1).max(200), size_gb: sizeGb });
+export const NewFilesystem = NewDrive.extend({ mount_path: optional(path) });
 
 export const Hours = z.object({ hours: z.int().min(1).max(72) });
 export const Replicas = z.object({ replicas: z.int().min(1).max(8) });

@@ -5,7 +5,7 @@ import type { Outcome } from "../outcome.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
 import type { GpuPrices } from "./facts.ts";
-import type { MachineKind, ResourceKind, ResourceRow } from "./resource.ts";
+import type { MachineKind, ResourceKind, ResourceRow, StorageKind } from "./resource.ts";
 
 export interface ComputeRequest {
   readonly keyDigest: KeyDigest;
@@ -38,6 +38,8 @@ export type ComputeAnswer = Outcome<{
   /** Those of `rows` that a running machine has mounted. */
   readonly mounted: readonly number[];
   readonly gpuPrices: readonly (readonly [string, GpuPrices])[];
+  /** What storage the account is offered. */
+  readonly storageKinds: readonly StorageKind[];
 }>;
 
 /** Asks for the pod behind a service path. */

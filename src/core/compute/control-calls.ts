@@ -3,7 +3,15 @@
  * gets our tag in place of the tenant's name.
  */
 import type { ControlCall } from "./control.ts";
-import { isMachine, isStorage, type MachineRow, type ResourceRow, type Setup, type StorageRow } from "./resource.ts";
+import {
+  type Attachment,
+  isMachine,
+  isStorage,
+  type MachineRow,
+  type ResourceRow,
+  type Setup,
+  type StorageRow,
+} from "./resource.ts";
 import type { RowCall } from "./wants.ts";
 
 /** What the broker needs besides account and call id. */
@@ -32,7 +40,7 @@ function machineCall(row: MachineRow, call: RowCall): ControlRequest {
   const { rate, hours } = row.rental;
   if (call.verb === "create") {
     const body = row.kind === "instance" ? instanceBody(row) : clusterBody(row);
-    return request("create", "POST", PATHS[row.kind], body, rate.costNanoUsd * (hours ?? 1));
+    return request("create", "POST", PATHS[row.kind], body, rate.costNanoUsd * (hours ?? 1) + newCost(row));
   }
   const path = `${PATHS[row.kind]}/${row.upstreamId ?? 0}`;
   switch (call.verb) {
@@ -70,6 +78,27 @@ const setupBody = ({ containerImage, startupCommand, initScript, servicePort }: 
 const given = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== false));
 
+/** The first day of the storage that a launch makes. */
+const newCost = ({ launched: { drives, filesystems } }: MachineRow): number =>
+  [...drives, ...filesystems].reduce(
+    (sum, { upstream }) => sum + (upstream.kind === "new" ? upstream.costNanoUsd : 0),
+    0,
+  );
+
+/** The fields that attach existing storage and make new; those without an item are left out. */
+function attachedBody(old: string, made: string, attachments: readonly Attachment[]): object {
+  const items = attachments.map(({ mountPath: mount_path, upstream }) =>
+    upstream.kind === "existing"
+      ? ([old, { id: upstream.id, mount_path }] as const)
+      : ([made, { name: upstream.tag, size_gb: upstream.sizeGb, mount_path }] as const),
+  );
+  const of = (field: string) => items.filter(([name]) => name === field).map(([, item]) => item);
+  return Object.fromEntries([old, made].flatMap((field) => (of(field).length > 0 ? [[field, of(field)]] : [])));
+}
+
+const filesystemsBody = ({ filesystems }: MachineRow["launched"]): object =>
+  attachedBody("shared_filesystems", "new_shared_filesystems", filesystems);
+
 function instanceBody({ tag, launched, wants, rental }: MachineRow): object {
   return given({
     name: tag,
@@ -81,6 +110,8 @@ function instanceBody({ tag, launched, wants, rental }: MachineRow): object {
     ssh_enabled: launched.sshEnabled,
     ssh_public_key: launched.sshPublicKey,
     ...setupBody(wants.setup),
+    ...attachedBody("cloud_drives", "new_cloud_drives", launched.drives),
+    ...filesystemsBody(launched),
   });
 }
 
@@ -94,5 +125,6 @@ function clusterBody({ tag, launched, wants, rental }: MachineRow): object {
     estimated_duration_hours: rental.hours,
     interruptible: launched.interruptible,
     ...setup,
+    ...filesystemsBody(launched),
   });
 }

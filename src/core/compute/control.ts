@@ -111,6 +111,8 @@ export interface BrokerPort {
   watch(upstream: string, account: AccountNumber, watches: readonly Omit<Watch, "account">[]): Promise<void>;
   /** Availability and prices, at most 5 s old. */
   market(upstream: string, market: Market): Promise<ControlAnswer>;
+  /** A cluster's pods, at most 5 s old; older ones if upstream cannot be asked now. */
+  replicas(upstream: string, cluster: number): Promise<ControlAnswer>;
   /** Lists all kinds now, watched or not, and tells the accounts. */
   reconcile(upstream: string): Promise<BrokerView>;
   view(upstream: string): Promise<BrokerView>;

@@ -50,16 +50,6 @@ export function instanceDocument(row: MachineRow, roots: Roots) {
   };
 }
 
-/** `GET /gpu-instances/{id}`. */
-export function wrappedInstance(row: MachineRow, roots: Roots) {
-  return {
-    instance: instanceDocument(row, roots),
-    held_amount: toUsd(row.rental.heldNanoUsd ?? 0),
-    cloud_drives: [],
-    shared_filesystems: [],
-  };
-}
-
 /** The contract's cluster object. */
 export function clusterDocument(row: MachineRow, roots: Roots) {
   const { launched, wants } = row;

@@ -71,7 +71,7 @@ export interface Facts extends Lengths {
 }
 
 /** A row to store, with what to book for it. */
-interface Change {
+export interface Change {
   readonly row: ResourceRow;
   readonly acts: readonly Act[];
 }

@@ -1,6 +1,7 @@
 /** The rules that launch an instance or a cluster. */
 import type * as z from "zod";
 import type { Refused } from "../outcome.ts";
+import { attachmentsOf } from "./attachments.ts";
 import type { ClusterLaunch, InstanceLaunch } from "./bodies.ts";
 import { type Decision, type Facts, gpuRefusal, invalid, moneyRefusal, type Region } from "./facts.ts";
 import { hasRoomFor, tooManyKeys } from "./key-rules.ts";
@@ -83,14 +84,16 @@ function launch(
   body: InstanceBody | ClusterBody,
   shape: Shape,
 ): Decision {
-  if (attaches(body)) {
-    return invalid(attaches(body) ?? "", "cannot be used on this account: storage is not offered here. Leave it out");
-  }
   const gpus = body.gpu_count * shape.replicas;
-  const refusal = gpuRefusal(facts, gpus) ?? moneyRefusal(facts, launchHold(rate, shape.hours));
+  const { nextId: id, nowMs, account, deployment, random, by } = facts;
+  const storage = attachmentsOf(facts, body, id);
+  if ("ok" in storage) return storage;
+  const refusal =
+    gpuRefusal(facts, gpus) ??
+    storage.conflict ??
+    moneyRefusal(facts, launchHold(rate, shape.hours) + storage.holdNanoUsd);
   if (refusal) return refusal;
   const opened = openMachine(rate, shape.hours);
-  const { nextId: id, nowMs, account, deployment, random, by } = facts;
   const setup: Setup = {
     containerImage: body.container_image,
     startupCommand: body.startup_command ?? null,
@@ -107,8 +110,8 @@ function launch(
     sshPublicKey: shape.sshPublicKey,
     sshFingerprint: shape.sshPublicKey === null ? null : facts.sshFingerprint,
     templateId: body.template_id ?? null,
-    drives: [],
-    filesystems: [],
+    drives: storage.drives,
+    filesystems: storage.filesystems,
   };
   const row: MachineRow = {
     kind: shape.kind,
@@ -126,14 +129,7 @@ function launch(
     sending: null,
     rental: opened.rental,
   };
-  return { ok: true, row, acts: opened.acts, call: { verb: "create" } };
-}
-
-/** The first field of the body that attaches or makes storage. */
-function attaches(body: InstanceBody | ClusterBody): string | undefined {
-  const fields = ["cloud_drives", "new_cloud_drives", "shared_filesystems", "new_shared_filesystems"] as const;
-  const lists: Partial<Record<(typeof fields)[number], readonly unknown[] | null | undefined>> = body;
-  return fields.find((field) => (lists[field]?.length ?? 0) > 0);
+  return { ok: true, row, acts: opened.acts, also: storage.made, call: { verb: "create" } };
 }
 
 /** Price and cost of the whole machine. A type is sold only if it has a price for this tier. */

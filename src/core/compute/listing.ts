@@ -2,7 +2,7 @@
  * What a broker lists when, and which account is told of what.
  *
  * A list shows everything of one kind that exists at an upstream account. While a resource of ours is in transition its
- * kind is listed every 5 s, else every 60 s while anything of it lives. An account is told of documents that changed
+ * kind is listed every 5 s (with three and more such kinds every 9 s and 12 s, as they share the calls), else every 60 s while anything of it lives. An account is told of documents that changed
  * since it was last told, and of each resource in transition at every list, found or not: its own row may have changed
  * though the document did not. An account without either is not woken.
  */
@@ -21,6 +21,8 @@ export const LIST_PATHS: Record<ListedKind, string> = {
 
 const LIST_WITHIN_MS = 5_000;
 const LIST_AT_REST_MS = 60_000;
+/** Kinds in transition share the list calls of a minute: each is listed this much later for every one of them. */
+const LIST_SHARE_MS = 3_000;
 
 /** What one account asks a broker to watch, of one kind. */
 export interface Watch {
@@ -38,8 +40,10 @@ export function dueLists(
   listedAtMs: ReadonlyMap<ListedKind, number>,
 ): { kind: ListedKind; atMs: number }[] {
   const everyMs = new Map<ListedKind, number>();
+  const inHaste = new Set(watches.flatMap(({ kind, inTransition }) => (inTransition.length > 0 ? [kind] : [])));
+  const withinMs = Math.max(LIST_WITHIN_MS, inHaste.size * LIST_SHARE_MS);
   for (const { kind, inTransition } of watches) {
-    const spanMs = inTransition.length > 0 ? LIST_WITHIN_MS : LIST_AT_REST_MS;
+    const spanMs = inTransition.length > 0 ? withinMs : LIST_AT_REST_MS;
     everyMs.set(kind, Math.min(everyMs.get(kind) ?? LIST_AT_REST_MS, spanMs));
   }
   return [...everyMs]

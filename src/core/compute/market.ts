@@ -46,15 +46,17 @@ export function shownRegions(body: string, prices: ReadonlyMap<string, GpuPrices
   return regionDocuments(body)?.filter(({ gpu_type }) => (prices.get(gpu_type)?.price.gpu_hours ?? 0) > 0);
 }
 
-/** Storage by region: two numbers each. */
-export function shownStorage(body: string): Record<string, object> | undefined {
+/** Storage by region: two numbers each; nothing is free of a kind that the account is not offered. */
+export function shownStorage(body: string, kinds: readonly StorageKind[]): Record<string, object> | undefined {
   const regions = asObject(parse(body));
   if (!regions) return undefined;
   return Object.fromEntries(
     Object.entries(regions).flatMap(([id, value]) => {
       const { block_available_gb, fs_available_gb } = asObject(value) ?? {};
       if (typeof block_available_gb !== "number" || typeof fs_available_gb !== "number") return [];
-      return [[id, { block_available_gb, fs_available_gb }]];
+      if (kinds.length === 0) return [];
+      const block = kinds.includes("drive") ? block_available_gb : 0;
+      return [[id, { block_available_gb: block, fs_available_gb: kinds.includes("filesystem") ? fs_available_gb : 0 }]];
     }),
   );
 }

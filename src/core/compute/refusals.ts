@@ -18,7 +18,8 @@ export type StateFault =
   | "attached"
   | "attached_elsewhere"
   | "not_available"
-  | "unpaid";
+  | "unpaid"
+  | "deleted";
 
 export type ComputeRefusal =
   /** The account is not enabled for compute. */
@@ -80,6 +81,7 @@ const STATE: Readonly<Record<StateFault, string>> = {
   attached: "is currently attached. Terminate what uses it first.",
   attached_elsewhere: "is currently attached to another instance. A cloud drive attaches to one at a time.",
   not_available: "is not available. Poll its list until it is, or name another.",
+  deleted: "is deleted, or is being deleted. Its list shows when it is gone.",
   unpaid: "is suspended because a day of it is unpaid. Top up, and attach it when it is available again.",
 };
 

@@ -19,12 +19,12 @@ export interface MadeBy {
 }
 
 /** An attached drive or filesystem, by our id. `upstream`: what the launch names there, or has made there. */
-interface Attachment {
+export interface Attachment {
   readonly id: number;
   readonly mountPath: string;
   readonly upstream:
     | { readonly kind: "existing"; readonly id: number }
-    | { readonly kind: "new"; readonly tag: string; readonly sizeGb: number };
+    | { readonly kind: "new"; readonly tag: string; readonly sizeGb: number; readonly costNanoUsd: number };
 }
 
 /** What a PATCH may change. */
@@ -150,7 +150,7 @@ export interface MachineRow extends RowBase {
 }
 
 /** What was asked for; never changes. */
-interface StorageAsked {
+export interface StorageAsked {
   readonly name: string;
   readonly regionId: string;
   readonly sizeGb: number;
@@ -221,7 +221,7 @@ export const isStorage = (row: ResourceRow): row is StorageRow => row.kind === "
 export const rentalOf = (row: ResourceRow): Rental | null => ("rental" in row ? row.rental : null);
 
 /** Whether it runs or may start to: it counts against `max_gpus`, and its attachments are in use. */
-const isLive = (row: MachineRow): boolean => row.seen.state !== "ended" && row.create !== "refused";
+export const isLive = (row: MachineRow): boolean => row.seen.state !== "ended" && row.create !== "refused";
 
 /** GPUs that count against `max_gpus`: those of machines that run or may start to. */
 export const gpusOf = (row: MachineRow): number => (isLive(row) ? row.launched.gpuCount * row.wants.replicas : 0);

@@ -1,6 +1,9 @@
 /** What tenants see of a row of any kind. documents.ts writes instances and clusters. */
+
+import { asObject } from "../formats/json-fields.ts";
+import { toUsd } from "../pricing/money.ts";
 import { clusterDocument, instanceDocument, type Roots } from "./documents.ts";
-import type { ImageRow, KeyRow, ResourceRow, StorageRow } from "./resource.ts";
+import type { ImageRow, KeyRow, MachineRow, ResourceRow, StorageKind, StorageRow } from "./resource.ts";
 import { type StorageStatus, storageStatus } from "./storage-life.ts";
 
 /** `mounted`: whether a running machine has it mounted. */
@@ -18,6 +21,69 @@ export function documentOf(row: ResourceRow, roots: Roots, mounted: boolean): ob
     case "ssh_key":
       return keyDocument(row);
   }
+}
+
+/** `GET /gpu-instances/{id}`. `storage`: the rows that it has attached. */
+export function wrappedInstance(
+  row: MachineRow,
+  storage: readonly StorageRow[],
+  roots: Roots,
+  mounted: readonly number[],
+) {
+  return {
+    instance: instanceDocument(row, roots),
+    held_amount: toUsd(row.rental.heldNanoUsd ?? 0),
+    cloud_drives: attachedDocuments("drive", row, storage, mounted),
+    shared_filesystems: attachedDocuments("filesystem", row, storage, mounted),
+  };
+}
+
+const MOST_REPLICAS = 64;
+
+/**
+ * The contract's replica items. Upstream names pods by its own ids and our tags; tenants see ours. Undefined for what is
+ * no list.
+ */
+export function replicaDocuments(body: string, { id, launched, upstreamId, tag }: MachineRow): object[] | undefined {
+  const pods = listOf(body);
+  if (!pods) return undefined;
+  return pods.slice(0, MOST_REPLICAS).map((pod, index) => {
+    const { status, node } = asObject(pod) ?? {};
+    return {
+      name: `cluster-${id}-${index}`,
+      status: typeof status === "string" ? scrubbed(status) : "Unknown",
+      node: typeof node === "string" ? scrubbed(node) : "",
+    };
+  });
+
+  function scrubbed(text: string): string {
+    const named = text.slice(0, 200).replaceAll(tag, launched.name);
+    return upstreamId === null ? named : named.replace(new RegExp(`(?<!\\d)${upstreamId}(?!\\d)`, "g"), String(id));
+  }
+}
+
+function listOf(body: string): unknown[] | undefined {
+  try {
+    const parsed: unknown = JSON.parse(body);
+    return Array.isArray(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Attached storage, each at the path where this machine mounts it. */
+export function attachedDocuments(
+  kind: StorageKind,
+  { launched }: MachineRow,
+  storage: readonly StorageRow[],
+  mounted: readonly number[],
+): object[] {
+  const attachments = kind === "drive" ? launched.drives : launched.filesystems;
+  return attachments.flatMap(({ id, mountPath }) => {
+    const row = storage.find((one) => one.kind === kind && one.id === id);
+    if (!row || row.create === "refused") return [];
+    return [{ ...storageDocument(row, storageStatus(row, mounted.includes(id))), mount_path: mountPath }];
+  });
 }
 
 /** The contract's cloud drive or shared filesystem. */

@@ -8,9 +8,9 @@
 import type { Observed, Shown } from "./observe.ts";
 import { CREATE_PROOF_MS, GONE_PROOF_MS, LISTS_FOR_PROOF } from "./observe.ts";
 import type { ComputeRefusal } from "./refusals.ts";
-import type { Act, Lengths, TurnFacts } from "./rental.ts";
-import type { MachineRow, Missing, StorageRow, StorageSeen } from "./resource.ts";
-import { beginStorage, closeStorage, isUnpaid, turnStorage } from "./storage-rental.ts";
+import type { Act, EndReason, Lengths, TurnFacts } from "./rental.ts";
+import { isLive, type MachineRow, type Missing, type StorageRow, type StorageSeen } from "./resource.ts";
+import { askStorageEnd, beginStorage, closeStorage, isUnpaid, turnStorage } from "./storage-rental.ts";
 import { type Answered, type CallOutcome, type Next, type RowCall, refusalOf, retryDelayMs } from "./wants.ts";
 
 /** A drive or filesystem as upstream shows it, parsed (upstream-documents.ts). */
@@ -19,6 +19,16 @@ export interface StorageDocument {
   readonly tag: string;
   readonly state: "pending" | "available" | "deleting" | "deleted" | "lost";
 }
+
+export const NO_STORAGE_SEEN: StorageSeen = {
+  state: "none",
+  sinceMs: null,
+  lost: false,
+  endedAtMs: null,
+  askedAtMs: 0,
+  missing: null,
+  haunts: false,
+};
 
 export function nextOfStorage(row: StorageRow, nowMs: number): Next {
   const { upstreamId, seen, wants, sending } = row;
@@ -35,6 +45,13 @@ export function nextOfStorage(row: StorageRow, nowMs: number): Next {
 export function storageSent(row: StorageRow, { verb }: RowCall, nowMs: number): StorageRow {
   if (verb !== "stop") return row;
   return { ...row, sending: { tries: (row.sending?.tries ?? 0) + 1, lastMs: nowMs }, changedAtMs: nowMs };
+}
+
+/** Wants it deleted. The first reason stays. Days that begin after `nowMs` are not charged. */
+export function wantStorageEnd(row: StorageRow, reason: EndReason, nowMs: number): StorageRow {
+  if (row.seen.state === "ended" || row.wants.end !== null) return row;
+  const { rental } = askStorageEnd(row.rental, nowMs);
+  return { ...row, rental, wants: { end: { reason, askedMs: nowMs } }, sending: null, changedAtMs: nowMs };
 }
 
 /** Runs the turn of its rental. After the grace the row wants its end. */
@@ -79,7 +96,7 @@ export function storageAnswered(
 }
 
 /** Nothing was created: releases the hold of day 1. Tenants never see the row. */
-function takeBackStorage(row: StorageRow, nowMs: number, lengths: Lengths): Observed<StorageRow> {
+export function takeBackStorage(row: StorageRow, nowMs: number, lengths: Lengths): Observed<StorageRow> {
   if (row.create !== "unknown") return { row, acts: [] };
   const closed = closeStorage(row.rental, nowMs, lengths);
   const after = ended({ ...row, create: "refused", rental: closed.rental, hiddenAtMs: nowMs }, true, nowMs);
@@ -185,6 +202,9 @@ const MOUNTED: ReadonlySet<MachineRow["seen"]["state"]> = new Set(["running", "d
 /** Whether the machine runs with it mounted. */
 export const mountedBy = (machine: MachineRow, id: number): boolean =>
   MOUNTED.has(machine.seen.state) && attaches(machine, id);
+
+/** Whether the machine has it attached: from its launch until its end is seen. */
+export const attachedTo = (machine: MachineRow, id: number): boolean => isLive(machine) && attaches(machine, id);
 
 const attaches = ({ launched }: MachineRow, id: number): boolean =>
   [...launched.drives, ...launched.filesystems].some((one) => one.id === id);

@@ -3,11 +3,11 @@
  * documents. The object decides and sends; nothing here knows an upstream's id.
  */
 import type { ComputeAnswer, ComputeRequest } from "../../core/compute/calls.ts";
-import { type Roots, wrappedInstance } from "../../core/compute/documents.ts";
+import type { Roots } from "../../core/compute/documents.ts";
 import type { GpuPrices } from "../../core/compute/facts.ts";
 import { shownRegions, shownStorage } from "../../core/compute/market.ts";
-import { isMachine, type ResourceRow } from "../../core/compute/resource.ts";
-import { documentOf } from "../../core/compute/row-documents.ts";
+import { isMachine, isStorage, type MachineRow, type ResourceRow } from "../../core/compute/resource.ts";
+import { attachedDocuments, documentOf, replicaDocuments, wrappedInstance } from "../../core/compute/row-documents.ts";
 import { fingerprintOf, readSshKey } from "../../core/compute/ssh.ts";
 import { deploymentMark } from "../../core/compute/tag.ts";
 import { type ComputeEndpoint, idOf } from "../../core/endpoints/compute/compute-endpoint.ts";
@@ -197,7 +197,12 @@ async function bodyFor(endpoint: ComputeEndpoint, asked: Answered, roots: Roots,
   if (endpoint.lists !== null) return show(asked.rows.map(one));
   if (!row) return refused({ kind: "internal" });
   if (isMachine(row)) {
-    if (endpoint.id === "instances.get") return show(wrappedInstance(row, roots));
+    const storage = asked.rows.filter(isStorage);
+    if (endpoint.id === "instances.get") return show(wrappedInstance(row, storage, roots, asked.mounted));
+    if (endpoint.id === "clusters.replicas") return replicasOf(row, asked.upstream, ports);
+    if (endpoint.id === "clusters.filesystems") {
+      return show(attachedDocuments("filesystem", row, storage, asked.mounted));
+    }
     if (endpoint.id === "clusters.scale") return show({ id: row.id, replicas: row.wants.replicas });
   }
   return show(one(row));
@@ -210,10 +215,26 @@ async function marketOf(market: "gpus" | "storage" | "prices", asked: Answered, 
   try {
     const answer = await ports.broker(asked.upstream).market(asked.upstream, market);
     if (answer.kind !== "answered" || answer.status !== 200) return refused(UNAVAILABLE);
-    const shown = market === "storage" ? shownStorage(answer.body) : shownRegions(answer.body, prices);
+    const shown =
+      market === "storage" ? shownStorage(answer.body, asked.storageKinds) : shownRegions(answer.body, prices);
     return shown ? show(shown) : refused(UNAVAILABLE);
   } catch (error) {
     ports.log({ event: "broker_lost", upstream: asked.upstream, verb: "market", error: String(error) });
+    return refused(UNAVAILABLE);
+  }
+}
+
+/** Pods of a cluster that upstream has and that has not ended. */
+async function replicasOf(row: MachineRow, upstream: string, ports: Ports): Promise<Shown> {
+  if (row.upstreamId === null || row.seen.state === "ended") return show([]);
+  try {
+    const answer = await ports.broker(upstream).replicas(upstream, row.upstreamId);
+    if (answer.kind !== "answered") return refused(UNAVAILABLE);
+    // Upstream may have forgotten it before a list tells us.
+    const shown = answer.status === 404 ? [] : replicaDocuments(answer.body, row);
+    return shown && (answer.status === 200 || answer.status === 404) ? show(shown) : refused(UNAVAILABLE);
+  } catch (error) {
+    ports.log({ event: "broker_lost", upstream, verb: "replicas", error: String(error) });
     return refused(UNAVAILABLE);
   }
 }

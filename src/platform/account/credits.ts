@@ -1,6 +1,7 @@
 /** Credits by the operator. Each reference counts once, and a negative credit cannot take what open holds need. */
 import { mayCredit } from "../../core/account/ledger.ts";
 import type { Credit, CreditOutcome } from "../../core/account/tenant.ts";
+import { turnUnpaid } from "./compute/resource-rows.ts";
 import type { Books } from "./state.ts";
 
 export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditOutcome {
@@ -15,5 +16,6 @@ export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditO
   if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
   const entry = books.ledger.credit(credit, nowMs);
   books.spending.entered(entry.id);
+  turnUnpaid(books, nowMs);
   return { kind: "booked", entry };
 }

@@ -82,6 +82,7 @@ import { askUpstream } from "../upstream/job-poll.ts";
 import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { Compute } from "./compute/compute.ts";
+import { turnUnpaid } from "./compute/resource-rows.ts";
 import { knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
 import { openService } from "./compute/service.ts";
 import { bookCredit } from "./credits.ts";
@@ -179,7 +180,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
-    this.#store.transact((books) => books.tenants.amend(changes, books.money()));
+    this.#store.transact((books, nowMs) => {
+      books.tenants.amend(changes, books.money());
+      turnUnpaid(books, nowMs);
+    });
     return this.describe();
   }
 

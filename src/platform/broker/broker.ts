@@ -29,6 +29,7 @@ import { Balance } from "./balance.ts";
 import { migrate } from "./broker-schema.ts";
 import { callControl } from "./control-client.ts";
 import { type ListingPorts, listedAt, nextListMs, runDueLists, runList } from "./lists.ts";
+import { Replicas } from "./replicas.ts";
 import { Sender } from "./sender.ts";
 import { BrokerTables } from "./tables.ts";
 
@@ -46,6 +47,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   readonly #sender: Sender;
   readonly #balance: Balance;
   readonly #alarm = new Alarm(this.ctx.storage);
+  readonly #replicas = new Replicas(() => Date.now());
   readonly #markets = new Map<Market, { readonly answer: Promise<ControlAnswer>; readonly atMs: number }>();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -91,6 +93,11 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     const answer = this.#read(upstream, MARKET_PATHS[market]);
     this.#markets.set(market, { answer, atMs: Date.now() });
     return answer;
+  }
+
+  async replicas(upstream: string, cluster: number): Promise<ControlAnswer> {
+    this.#serve(upstream);
+    return this.#replicas.read(cluster, () => this.#read(upstream, `/gpu-clusters/${cluster}/replicas`));
   }
 
   async reconcile(upstream: string): Promise<BrokerView> {

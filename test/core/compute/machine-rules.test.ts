@@ -10,16 +10,12 @@ import {
   stopMachine,
 } from "../../../src/core/compute/changes.ts";
 import { controlOf } from "../../../src/core/compute/control-calls.ts";
-import {
-  clusterDocument,
-  instanceDocument,
-  listedMachines,
-  wrappedInstance,
-} from "../../../src/core/compute/documents.ts";
+import { clusterDocument, instanceDocument, listedMachines } from "../../../src/core/compute/documents.ts";
 import type { Decision, Facts } from "../../../src/core/compute/facts.ts";
 import { launchCluster, launchInstance } from "../../../src/core/compute/launches.ts";
 import { observed } from "../../../src/core/compute/observe.ts";
 import { gpusOf, isMachine, type MachineRow } from "../../../src/core/compute/resource.ts";
+import { wrappedInstance } from "../../../src/core/compute/row-documents.ts";
 import { parseTag } from "../../../src/core/compute/tag.ts";
 import { toHttp } from "../../../src/core/http-refusal.ts";
 import type { AccountNumber, KeyId, TeamId } from "../../../src/core/ids.ts";
@@ -122,7 +118,6 @@ describe("a launch", () => {
     [{ gpu_count: 5 }, "400 `gpu_count` must be at most 4"],
     [{ interruptible: true }, "400 `interruptible` is not sold"],
     [{ ssh_enabled: true }, "400 `ssh_public_key` is required"],
-    [{ cloud_drives: [{ id: 1, mount_path: "/mnt/a" }] }, "400 `cloud_drives` cannot be used"],
   ])("that means nothing is 400: %j", (body, text) => {
     expect(no(instance(body))).toContain(text);
   });
@@ -228,7 +223,7 @@ describe("changes", () => {
     expect(listedMachines([ended, hidden], "instance", facts.nowMs + 7 * DAY - 1)).toEqual([ended]);
     expect(listedMachines([ended], "instance", facts.nowMs + 7 * DAY)).toEqual([]);
     expect(listedMachines([row], "instance", facts.nowMs + 70 * DAY)).toEqual([row]);
-    expect(wrappedInstance(hidden, ROOTS).instance.status).toBe("terminated");
+    expect(wrappedInstance(hidden, [], ROOTS, []).instance.status).toBe("terminated");
   });
 });
 
@@ -242,7 +237,7 @@ it("no document has an id, name, cost or URL of upstream", () => {
   fc.assert(
     fc.property(url, fc.boolean(), (jupyterUrl, hourly) => {
       const row = running(made(instance(hourly ? {} : { estimated_duration_hours: 3 })));
-      const shown = JSON.stringify(wrappedInstance({ ...row, seen: { ...row.seen, jupyterUrl } }, ROOTS));
+      const shown = JSON.stringify(wrappedInstance({ ...row, seen: { ...row.seen, jupyterUrl } }, [], ROOTS, []));
       for (const secret of [row.tag, "up.example", ":501", "/501", "777", '"hourly_rate_usd":2,']) {
         expect(shown).not.toContain(secret);
       }

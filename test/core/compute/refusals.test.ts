@@ -29,6 +29,7 @@ const STATES: Readonly<Record<StateFault, true>> = {
   attached_elsewhere: true,
   not_available: true,
   unpaid: true,
+  deleted: true,
 };
 
 it.each(Object.values(EACH))("%i: the text is a sentence and says what to do", (status, refusal) => {

@@ -16,6 +16,15 @@ export interface Instance {
   readonly created_by_user_id: number | null;
 }
 
+export interface StorageShown {
+  readonly id: number;
+  readonly name: string;
+  readonly status: string;
+  readonly size_gb: number;
+  readonly mount_path?: string;
+}
+type StoragePath = "/cloud-drives" | "/shared-filesystems";
+
 interface Process {
   readonly operator: Operator;
   readonly sandboxUrl: string;
@@ -52,7 +61,7 @@ export class Renter {
 
   static async on(process: Process, seat: string, region: string, balanceUsd: number): Promise<Renter> {
     const account = { balance_usd: balanceUsd, compute_enabled: true, compute_upstream: seat };
-    const tenant = await process.operator.tenant(account, { scopes: ["compute"], user: 7 });
+    const tenant = await process.operator.tenant(account, { scopes: ["compute"], user: 7, role: "owner" });
     return new Renter(process, tenant, seat, region);
   }
 
@@ -68,6 +77,28 @@ export class Renter {
     const { region } = this;
     const machine = { region_id: region, gpu_type: `GPU ${region}`, gpu_count: 1, container_image: "ubuntu:24" };
     return this.send("POST", "/gpu-instances", { ...machine, name: "mine", ...fields }, headers);
+  }
+
+  drive(fields: Record<string, unknown> = {}) {
+    const body = { name: "disk", region_id: this.region, size_gb: 50, ...fields };
+    return this.send<StorageShown>("POST", "/cloud-drives", body);
+  }
+
+  filesystem(fields: Record<string, unknown> = {}) {
+    const body = { name: "data", region_id: this.region, size_gb: 100, ...fields };
+    return this.send<StorageShown>("POST", "/shared-filesystems", body);
+  }
+
+  async storage(path: StoragePath, id: number): Promise<StorageShown | undefined> {
+    return (await this.send<StorageShown[]>("GET", path)).body.find((one) => one.id === id);
+  }
+
+  async untilStorage(path: StoragePath, id: number, status: string): Promise<StorageShown> {
+    const probe = async () => {
+      const shown = await this.storage(path, id);
+      return shown?.status === status ? shown : undefined;
+    };
+    return eventually(`${path} ${id} is ${status}`, probe, { withinMs: 40_000, everyMs: 1_200 });
   }
 
   async get(id: number): Promise<Instance> {

@@ -94,6 +94,22 @@ export const MACHINE_ROWS = [
     status: 200,
   }),
   compute({
+    id: "clusters.replicas",
+    route: "GET /gpu-clusters/{id}/replicas",
+    summary: "A cluster's pods as they are now, at most 5 s old",
+    body: null,
+    on: "cluster",
+    status: 200,
+  }),
+  compute({
+    id: "clusters.filesystems",
+    route: "GET /gpu-clusters/{id}/shared-filesystems",
+    summary: "The filesystems that a cluster has attached, each at its path there",
+    body: null,
+    on: "cluster",
+    status: 200,
+  }),
+  compute({
     id: "clusters.scale",
     route: "POST /gpu-clusters/{id}/scale",
     summary: "Changes the number of replicas; rate and hold stay",

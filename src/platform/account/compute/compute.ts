@@ -15,8 +15,10 @@ import { controlOf } from "../../../core/compute/control-calls.ts";
 import { refuse } from "../../../core/compute/facts.ts";
 import { readRegions, shownStorage } from "../../../core/compute/market.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
-import { isMachine, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
+import { isMachine, isStorage, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
 import { nextOf, rowAnswered, rowListed, rowSent } from "../../../core/compute/rows.ts";
+import { takeBackStorage } from "../../../core/compute/storage-life.ts";
+import { endStorage } from "../../../core/compute/storage-rules.ts";
 import { readName } from "../../../core/compute/upstream-documents.ts";
 import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
@@ -27,7 +29,7 @@ import { log } from "../../log.ts";
 import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
-import { admitCompute, decideCompute, type Offered } from "./decide.ts";
+import { admitCompute, decideCompute, type Offered, STORAGE_KINDS } from "./decide.ts";
 import { saveLaunchKey } from "./launch-keys.ts";
 import { store, turnDue } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
@@ -142,8 +144,9 @@ export class Compute {
     const stopped = this.#store.transact((books, nowMs) => {
       const live = books.resources.live().filter(({ row }) => id === null || row.id === id);
       return live.flatMap((placed) => {
-        if (!isMachine(placed.row)) return [];
-        const { row, call } = stopMachine(placed.row, nowMs);
+        const end = stopOf(placed.row, id, nowMs);
+        if (!end) return [];
+        const { row, call } = end;
         if (row === placed.row) return [];
         const stored = store(books, { ...placed, row }, [], nowMs);
         return [{ placed: { ...placed, row: stored }, call }];
@@ -203,7 +206,10 @@ export class Compute {
         const { row, acts, refusal } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
         store(books, { ...placed, row }, acts, nowMs);
         if (call.verb === "create") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
-        if (row.create === "refused") books.resources.forgetRepeatable(id);
+        if (row.create === "refused") {
+          books.resources.forgetRepeatable(id);
+          takeBackNew(books, id, nowMs);
+        }
         return refusal;
       }) ?? null
     );
@@ -216,7 +222,7 @@ export class Compute {
       const answer = await this.#broker(upstream).market(upstream, needs);
       if (answer.kind !== "answered" || answer.status !== 200) return undefined;
       if (needs === "storage") {
-        const shown = shownStorage(answer.body);
+        const shown = shownStorage(answer.body, STORAGE_KINDS);
         return shown && { regions: [], storageRegions: Object.keys(shown) };
       }
       const regions = readRegions(answer.body);
@@ -225,6 +231,21 @@ export class Compute {
       log({ event: "broker_lost", upstream, verb: "market", error: String(error) });
       return undefined;
     }
+  }
+}
+
+/** The operator's end of a row. Storage is deleted only by its id, never with all that runs: its data would be lost. */
+function stopOf(row: ResourceRow, id: number | null, nowMs: number) {
+  if (isMachine(row)) return stopMachine(row, nowMs);
+  return isStorage(row) && id !== null ? endStorage(row, nowMs) : undefined;
+}
+
+/** A launch that upstream refused made no storage either. */
+function takeBackNew(books: Books, launch: number, nowMs: number): void {
+  for (const placed of books.resources.live()) {
+    if (!isStorage(placed.row) || placed.row.launch !== launch) continue;
+    const { row, acts } = takeBackStorage(placed.row, nowMs, books.lengths);
+    if (row !== placed.row) store(books, { ...placed, row }, acts, nowMs);
   }
 }
 

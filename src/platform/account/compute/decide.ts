@@ -96,8 +96,9 @@ export function decideCompute(
   if (books.tenants.account().computeUpstream !== upstream) return refuse({ kind: "unavailable", retryAfterMs: null });
   expireDue(books, nowMs);
   const gpuPrices = gpuPricesOf(prices);
+  const storageKinds = request.sharedUpstreams.includes(upstream) ? [] : [...storagePricesOf(prices).keys()];
   const answer = (rows: readonly ResourceRow[]) =>
-    ({ ok: true, upstream, rows, mounted: mountedOf(books, rows), gpuPrices }) as const;
+    ({ ok: true, upstream, rows, mounted: mountedOf(books, rows), gpuPrices, storageKinds }) as const;
   const named = namedRow(books, request, endpoint);
   if (!named.ok) return named;
   const role = roleRefusal(caller.key, endpoint.access);
@@ -134,13 +135,13 @@ const gpuPricesOf = (prices: Admitted["prices"]): [string, GpuPrices][] =>
     model.startsWith("gpu/") ? [[gpuTypeOf(model), { price, cost }] satisfies [string, GpuPrices]] : [],
   );
 
-const STORAGE_KINDS: readonly StorageKind[] = ["drive", "filesystem"];
+export const STORAGE_KINDS: readonly StorageKind[] = ["drive", "filesystem"];
 
 const storagePricesOf = (prices: Admitted["prices"]): Facts["storagePrices"] =>
   new Map(
     STORAGE_KINDS.flatMap((kind) => {
       const found = prices.get(storageModel(kind));
-      return found ? [[kind, found] as const] : [];
+      return found?.price.storage_gb_days ? [[kind, found] as const] : [];
     }),
   );
 

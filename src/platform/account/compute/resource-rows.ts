@@ -5,6 +5,7 @@ import type { Act, Lengths, TurnFacts } from "../../../core/compute/rental.ts";
 import { turnDueMs } from "../../../core/compute/rental-turn.ts";
 import {
   isMachine,
+  isStorage,
   type MachineRow,
   type RentedRow,
   type ResourceRow,
@@ -13,11 +14,14 @@ import {
 } from "../../../core/compute/resource.ts";
 import { nextOf, rowIsLive, rowTurned } from "../../../core/compute/rows.ts";
 import { mountedBy } from "../../../core/compute/storage-life.ts";
+import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
 import type { Books } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { bookActs } from "./rental-bookings.ts";
 
+/** A turn of storage that could not go on is tried again after this. */
+const BLOCKED_MS = 1_000;
 /** Turns taken in one go. */
 const TURNS_AT_ONCE = 200;
 
@@ -43,6 +47,13 @@ export function turnDue(books: Books, nowMs: number): void {
   const dueMs = books.resources.nextDueMs();
   if (dueMs === null || nowMs < dueMs) return;
   for (const placed of books.resources.due(nowMs, TURNS_AT_ONCE)) store(books, placed, [], nowMs);
+}
+
+/** Money came in, or the account's terms changed: unpaid storage is paid, and its deletion is due at another time. */
+export function turnUnpaid(books: Books, nowMs: number): void {
+  for (const placed of books.resources.live()) {
+    if (isStorage(placed.row) && isUnpaid(placed.row.rental)) store(books, placed, [], nowMs);
+  }
 }
 
 /** Room for one more hold. Money alone for storage; for a machine also the budgets of the launching key. */
@@ -74,5 +85,8 @@ function dueMs(row: ResourceRow, facts: Pick<TurnFacts, "graceDays" | keyof Leng
   const call = nextOf(row, nowMs);
   const callMs = call.do === "send" ? nowMs : call.do === "wait" ? call.atMs : null;
   const rental = rentalOf(row);
-  return earliest([rental && turnDueMs(rental, facts), callMs, isMachine(row) ? fixedEndMs(row, nowMs) : null]);
+  const turnMs = rental && turnDueMs(rental, facts);
+  // The turn was just taken: what is due all the same waits for something, as a deletion waits for an unmount.
+  const laterMs = turnMs !== null && isStorage(row) ? Math.max(turnMs, nowMs + BLOCKED_MS) : turnMs;
+  return earliest([laterMs, callMs, isMachine(row) ? fixedEndMs(row, nowMs) : null]);
 }
