@@ -11,7 +11,7 @@ import { selfServiceApp } from "./api/tenant/index.ts";
 import { tenantDocumentApp } from "./api/tenant/openapi.ts";
 import { servicePathOf } from "./core/compute/service-path.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
-import { closestCall, servedPath } from "./core/endpoints/served-path.ts";
+import { closestCall, errorShapeAt, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { serveCompute } from "./gateway/flows/compute.ts";
 import { serveService } from "./gateway/flows/proxy.ts";
@@ -69,7 +69,7 @@ export function createApp(): Hono<AppBindings> {
   app.onError((error, context) => {
     const ports = context.env.ports;
     ports.log({ event: "request_crashed", error: String(error) });
-    return refuse({ kind: "internal" }, ports.newCallId(), "openai");
+    return refuse({ kind: "internal" }, ports.newCallId(), errorShapeAt(context.req.path));
   });
   return app;
 }
@@ -85,5 +85,5 @@ function unknownRoute(context: Context<AppBindings>): Response {
     path: path.slice(0, 200),
     meant: closestCall(method, path),
   } as const;
-  return refuse(refusal, context.env.ports.newCallId(), "openai");
+  return refuse(refusal, context.env.ports.newCallId(), errorShapeAt(path));
 }

@@ -32,6 +32,10 @@ export const EntryAnswer = z
     model: z.string().nullable(),
     key: z.string().nullable(),
     reference: z.string().nullable(),
+    resource: z
+      .object({ kind: z.string(), id: z.int(), name: z.string() })
+      .nullable()
+      .meta({ description: "What was rented; null: not an entry of compute" }),
     note: z.string().nullable(),
   })
   .meta({ id: "LedgerEntry" });

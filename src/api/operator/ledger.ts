@@ -22,6 +22,7 @@ const serializeEntry = (entry: LedgerEntry) => ({
   model: entry.model,
   key: entry.keyId,
   reference: entry.reference,
+  resource: entry.resource ?? null,
   note: entry.note,
 });
 

@@ -30,6 +30,10 @@ const TransactionAnswer = z
     model: z.string().nullable(),
     key: z.string().nullable(),
     reference: z.string().nullable(),
+    resource: z
+      .object({ kind: z.string(), id: z.int(), name: z.string() })
+      .nullable()
+      .meta({ description: "What was rented; null: not an entry of compute" }),
   })
   .meta({ id: "Transaction" });
 
@@ -85,4 +89,5 @@ const serializeTransaction = (entry: LedgerEntry) => ({
   model: entry.model,
   key: entry.keyId,
   reference: entry.reference,
+  resource: entry.resource ?? null,
 });

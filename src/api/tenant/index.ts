@@ -7,6 +7,7 @@
  * or other tenants. Another account's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
+import { errorShapeAt } from "../../core/endpoints/served-path.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { askOrRefuse } from "../../gateway/account-client.ts";
@@ -92,7 +93,7 @@ function unanswered(error: unknown): never {
   throw new Problem(status as ProblemStatus, code, message);
 }
 
-const isCompute = (context: Context): boolean => context.req.path.startsWith("/billing/");
+const isCompute = (context: Context): boolean => errorShapeAt(context.req.path) === "compute";
 
 /** The compute contract has errors as plain text in `error`. */
 async function inShape(context: Context, response: Response): Promise<Response> {

@@ -133,6 +133,15 @@ export interface LedgerEntry {
   readonly keyId: KeyId | null;
   readonly reference: string | null;
   readonly note: string | null;
+  /** Of what was rented: set where the entry is read. */
+  readonly resource?: EntryResource;
+}
+
+/** What an entry of a rental paid for. `name`: the tenant's. */
+export interface EntryResource {
+  readonly kind: string;
+  readonly id: number;
+  readonly name: string;
 }
 
 export interface Credit {

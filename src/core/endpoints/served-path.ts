@@ -4,6 +4,8 @@
  * another API.
  */
 import { edits } from "../issue-words.ts";
+import { COMPUTE_ROWS } from "./compute/compute-table.ts";
+import type { ErrorShape } from "./error-shape.ts";
 import { ENDPOINTS } from "./table.ts";
 
 const VERSION = "/v1";
@@ -36,13 +38,26 @@ function versioned(path: string): string {
   return [VERSION, ...(first === -1 ? [] : segments.slice(first))].join("/");
 }
 
+const GPU_PRICES = { method: "GET", path: "/platform/gpu-prices" };
+const CALLS = [...ENDPOINTS, ...COMPUTE_ROWS, GPU_PRICES];
+
+/** First segments of the compute contract's paths. */
+const COMPUTE_ROOTS = new Set(["billing", ...COMPUTE_ROWS.map(({ path }) => path.split("/")[1] ?? "")]);
+
+/** The form of an error where no call was found: that of the calls whose paths begin alike, with `/v1` before or not. */
+export function errorShapeAt(path: string): ErrorShape {
+  const [, , root = "", leaf] = versioned(path.slice(0, LONGEST_COMPARED)).split("/");
+  return COMPUTE_ROOTS.has(root) || (root === "platform" && leaf === "gpu-prices") ? "compute" : "openai";
+}
+
 /** The call with the path closest to one that is not served, with its method; null if none is close. */
 export function closestCall(method: string, path: string): string | null {
   const written = versioned(path.slice(0, LONGEST_COMPARED).toLowerCase());
-  const ranked = ENDPOINTS.map((endpoint) => {
-    const bare = endpoint.path.replace("*}", "}");
-    const distance = written.endsWith(bare.slice(VERSION.length)) ? 0 : edits(written, bare);
-    return { call: `${endpoint.method} ${bare}`, distance, far: bare.length / 3, other: endpoint.method !== method };
+  const ranked = CALLS.map((call) => {
+    const bare = call.path.replace("*}", "}");
+    const rest = bare.startsWith(`${VERSION}/`) ? bare.slice(VERSION.length) : bare;
+    const distance = written.endsWith(rest) ? 0 : edits(written.slice(VERSION.length), rest);
+    return { call: `${call.method} ${bare}`, distance, far: bare.length / 3, other: call.method !== method };
   }).filter(({ distance, far }) => distance < far);
   ranked.sort((a, b) => a.distance - b.distance || Number(a.other) - Number(b.other));
   return ranked[0]?.call ?? null;

@@ -82,6 +82,7 @@ import { askUpstream } from "../upstream/job-poll.ts";
 import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { Compute } from "./compute/compute.ts";
+import { entriesOf } from "./compute/entries.ts";
 import { turnUnpaid } from "./compute/resource-rows.ts";
 import { knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
 import { openService } from "./compute/service.ts";
@@ -205,7 +206,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
-    return this.#store.transact((books) => books.ledger.entries(page));
+    return this.#store.transact((books) => entriesOf(books, page));
   }
 
   async audit(): Promise<Audit | undefined> {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { closestCall, servedPath } from "../../../src/core/endpoints/served-path.ts";
+import { closestCall, errorShapeAt, servedPath } from "../../../src/core/endpoints/served-path.ts";
 import { ENDPOINTS } from "../../../src/core/endpoints/table.ts";
 
 const CHAT = "/v1/chat/completions";
@@ -86,6 +86,13 @@ describe("a path that is not served", () => {
     ["POST", "/v1/embedding", "POST /v1/embeddings"],
     ["GET", "/v1/model", "GET /v1/models"],
     ["POST", "/v1/audio/transcription", "POST /v1/audio/transcriptions"],
+    ["GET", "/gpu-instances/", "GET /gpu-instances"],
+    ["GET", "/v1/gpu-instances", "GET /gpu-instances"],
+    ["POST", "//gpu-clusters", "POST /gpu-clusters"],
+    ["POST", "/gpu-instances/1000/terminate/", "POST /gpu-instances/{id}/terminate"],
+    ["DELETE", "/gpu-instances/1000/terminate", "POST /gpu-instances/{id}/terminate"],
+    ["GET", "/GPU-Instances/availability", "GET /gpu-instances/availability"],
+    ["GET", "/platform/gpu-price", "GET /platform/gpu-prices"],
   ])("%s %s is near to %s", (method, path, call) => {
     expect(closestCall(method, path)).toBe(call);
   });
@@ -93,6 +100,21 @@ describe("a path that is not served", () => {
   it("is near to nothing where it is far from all", () => {
     expect(closestCall("GET", "/wp-login.php")).toBeNull();
     expect(closestCall("GET", `/${"a/".repeat(5_000)}`)).toBeNull();
+  });
+
+  it.each([
+    ["/gpu-instances/1/nothing", "compute"],
+    ["/v1/gpu-clusters", "compute"],
+    ["//storage/availability/", "compute"],
+    ["/compute-templates/1/x", "compute"],
+    ["/billing", "compute"],
+    ["/platform/gpu-prices/x", "compute"],
+    ["/platform/models/m", "openai"],
+    ["/v1/nothing", "openai"],
+    ["/gpu-instancesx", "openai"],
+    ["/", "openai"],
+  ])("%s has errors in the form of its family: %s", (path, shape) => {
+    expect(errorShapeAt(path)).toBe(shape);
   });
 
   it("no call's own path is taken for another's", () => {

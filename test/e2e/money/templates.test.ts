@@ -135,6 +135,45 @@ describe("a tenant", () => {
   });
 });
 
+describe("GET /billing", () => {
+  test("has entries of compute that name what was rented, for owners; the balance needs no scope and no role", async () => {
+    const owned = await Renter.make(process, 10);
+    const { account } = owned.tenant;
+    const launched = await owned.launch({ name: "trainer" });
+    await owned.until(launched.body.id, "running");
+    await owned.send("POST", `/gpu-instances/${launched.body.id}/terminate`);
+    await owned.until(launched.body.id, "terminated");
+    const owner = await operator.key(account, { role: "owner" });
+    const read = async (key: string, path: string) => {
+      const response = await fetch(`${operator.url}/billing${path}`, { headers: { authorization: `Bearer ${key}` } });
+      return { status: response.status, body: await response.json() };
+    };
+    const { body } = await read(owner.key, "/transactions");
+    expect(body).toMatchObject([
+      {
+        kind: "charge",
+        model: `gpu/${encodeURIComponent(`GPU ${owned.region}`)}`,
+        key: owned.tenant.keyId,
+        resource: { kind: "instance", id: launched.body.id, name: "trainer" },
+      },
+      { kind: "top_up", amount: 10, resource: null },
+    ]);
+    const [charge] = body as { amount: number; balance: number; request_id: string }[];
+    expect(charge?.request_id).toMatch(/^cmp-\d+-1000-1$/);
+    expect(charge?.amount).toBeLessThan(0);
+    expect(await read(owned.tenant.key, "/balance")).toMatchObject({
+      status: 200,
+      body: { balance: charge?.balance, account_id: expect.any(Number), bills_monthly: false },
+    });
+    expect(await read(owned.tenant.key, "/transactions")).toEqual({
+      status: 403,
+      body: { error: expect.stringContaining("account owners") },
+    });
+    const [entry] = await owned.tenant.ledger();
+    expect(entry?.resource).toEqual({ kind: "instance", id: 1000, name: "trainer" });
+  });
+});
+
 describe("GET /platform/gpu-prices", () => {
   interface Price {
     readonly gpu_type: string;

@@ -17,6 +17,12 @@ import type { Placed } from "../tables/resources.ts";
 const rentalCallId = (account: AccountNumber, resource: number, n: number): CallId =>
   asId<CallId>(`cmp-${account}-${resource}-${n}`);
 
+/** The resource that an entry's call id names; undefined: it is no rental's. */
+export function resourceIn(callId: CallId | null): number | undefined {
+  const [, id] = /^cmp-\d+-(\d+)-\d+$/.exec(callId ?? "") ?? [];
+  return id === undefined ? undefined : Number(id);
+}
+
 export function bookActs(books: Books, placed: Placed<RentedRow>, acts: readonly Act[], nowMs: number): void {
   for (const act of acts) bookAct(books, placed, act, nowMs);
 }
