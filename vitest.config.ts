@@ -29,13 +29,19 @@ export default defineConfig({
           cloudflareTest(async () => ({
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
-              bindings: { ...TEST_SECRETS, TEST_MIGRATIONS: await readD1Migrations("./migrations") },
+              bindings: {
+                ...TEST_SECRETS,
+                TEST_MIGRATIONS: await readD1Migrations("./migrations"),
+                TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
+              },
               queueConsumers: { "tollgate-usage": { maxBatchTimeout: 0.05 } },
             },
           })),
         ],
         test: {
           name: "worker",
+          // Files share a workerd, which setup.ts empties before each: to start one takes seconds.
+          isolate: false,
           testTimeout: 20_000,
           hookTimeout: 30_000,
           include: ["test/worker/**/*.test.ts"],
@@ -44,7 +50,14 @@ export default defineConfig({
       },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./sandbox/wrangler.toml" } })],
-        test: { name: "sandbox", testTimeout: 20_000, hookTimeout: 30_000, include: ["test/sandbox/**/*.test.ts"] },
+        test: {
+          name: "sandbox",
+          isolate: false,
+          testTimeout: 20_000,
+          hookTimeout: 30_000,
+          include: ["test/sandbox/**/*.test.ts"],
+          setupFiles: ["test/support/worker/sandbox-setup.ts"],
+        },
       },
       {
         test: {

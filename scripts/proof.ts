@@ -1,7 +1,7 @@
 /**
- * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, the memory of all large
- * bodies, the mutants of the core's decisions, and a soak of ten minutes with kills. Takes about half an hour; ends at
- * the first step that fails.
+ * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories of
+ * an account, of video jobs and of reports, the memory of all large bodies, the mutants of the core's decisions, and a
+ * soak of ten minutes with kills. Takes about three quarters of an hour; ends at the first step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -15,6 +15,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     what: "properties",
     args: [vitest, "run", "--project", "core", "--testTimeout", "600000", "--reporter", "dot"],
     env: { FC_NUM_RUNS: "5000" },
+  },
+  {
+    what: "histories",
+    args: [vitest, "run", "--project", "worker", "account-histories", "video-histories", "usage-days"],
+    env: { HISTORIES: "300" },
   },
   {
     what: "memory of large bodies",

@@ -10,23 +10,15 @@ import type { AccountService } from "../core/account/account-service.ts";
 import type { ComputeAccount } from "../core/compute/calls.ts";
 import type { BrokerPort } from "../core/compute/control.ts";
 import { type AccountNumber, asId, type CallId } from "../core/ids.ts";
-import { Health } from "../core/routing/target-health.ts";
-import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
 import { accountObject } from "./account/stub.ts";
 import { brokerOf } from "./broker/broker-stub.ts";
-import { type EdgeNotices, type EdgeState, newEdgeState, openDirectory } from "./edge/directory.ts";
+import { type EdgeNotices, openDirectory } from "./edge/directory.ts";
+import { memory } from "./isolate.ts";
 import { log } from "./log.ts";
 import type { PlatformSecrets } from "./secrets.ts";
 import { upstreamsWith } from "./upstream/client.ts";
 import { servicesWith } from "./upstream/service-client.ts";
-
-/** Lives as long as the isolate. */
-const edge: EdgeState = newEdgeState();
-const health = new Health();
-const bodies = new BodyRoom();
-const mediumBodies = BodyRoom.forMedium();
-const answers = new BodyRoom(ANSWER_ROOM_BYTES);
 
 /** The pipeline's ports, and what only the platform's callers get. */
 export interface PlatformPorts extends Ports {
@@ -41,6 +33,7 @@ export function openPorts(
   context: Pick<ExecutionContext, "waitUntil">,
   secrets: PlatformSecrets,
 ): PlatformPorts {
+  const { edge, health, bodies, mediumBodies, answers } = memory;
   const now = () => Date.now();
   const waitUntil = (work: Promise<unknown>) => context.waitUntil(work);
   const account = (number: Parameters<Ports["account"]>[0]) => accountObject(env, number);

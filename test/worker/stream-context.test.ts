@@ -6,29 +6,24 @@
  */
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import worker from "../../src/index.ts";
 import { done, settled } from "../support/worker/operator.ts";
 
-/** Every pipe that the Worker makes. Its modules take the class when they are loaded: so they are loaded anew. */
-const { pipes } = vi.hoisted(() => {
-  const Native = IdentityTransformStream;
-  const made = new Set<unknown>();
-  class Watched extends Native {
-    constructor() {
-      super();
-      made.add(this.readable);
-    }
+/** Every pipe that the Worker makes. */
+const pipes = new Set<unknown>();
+class Watched extends IdentityTransformStream {
+  constructor() {
+    super();
+    pipes.add(this.readable);
   }
-  Object.assign(globalThis, { IdentityTransformStream: Watched });
-  return { pipes: made };
-});
-vi.resetModules();
-const { default: worker } = await import("../../src/index.ts");
+}
 
 const SETTLED_WITHIN_MS = 500;
 
 let key: string;
 
 beforeAll(async () => {
+  vi.stubGlobal("IdentityTransformStream", Watched);
   await done("PUT", "/upstreams/streams", { base_url: "https://streams.test", api_key: "k" });
   const tokens = { input_tokens: { cost_usd: 1 }, output_tokens: { cost_usd: 1 } };
   await done("PUT", "/models/words", { kind: "chat", prices: tokens, max_output_tokens: 100, upstream: "streams" });
@@ -42,7 +37,10 @@ beforeAll(async () => {
   await settled();
 });
 afterEach(() => vi.restoreAllMocks());
-afterAll(settled);
+afterAll(async () => {
+  vi.unstubAllGlobals();
+  await settled();
+});
 
 const frame = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 const word = (content: string) => frame({ id: "c", choices: [{ index: 0, delta: { content } }], usage: null });

@@ -7,6 +7,7 @@ import { asId } from "../../src/core/ids.ts";
 import { sumDays } from "../../src/platform/d1/usage-days.ts";
 import { deleteOldUsage, GRACE_MS, sumHours } from "../../src/platform/d1/usage-hours.ts";
 import { runScheduled } from "../../src/platform/queue/usage.ts";
+import { HISTORIES, HISTORIES_TIMEOUT_MS } from "../support/worker/histories.ts";
 import { settled } from "../support/worker/operator.ts";
 import { count, DAY, deliver, event, HOUR, message, report, START } from "../support/worker/usage-support.ts";
 
@@ -91,45 +92,51 @@ describe("daily sums", () => {
     expect(await report(QUERIES[1] ?? "")).toEqual(before[1]);
   });
 
-  it("change no report, whatever comes in whatever order", async () => {
-    const step = fc.oneof(
-      {
-        weight: 4,
-        arbitrary: fc.record({
-          do: fc.constant("event" as const),
-          hours: fc.double({ min: 0, max: 95.9, noNaN: true }),
-        }),
-      },
-      {
-        weight: 2,
-        arbitrary: fc.record({
-          do: fc.constant("hours" as const),
-          until: fc.integer({ min: 0, max: 100 }),
-          most: fc.integer({ min: 1, max: 9 }),
-        }),
-      },
-      { weight: 2, arbitrary: fc.record({ do: fc.constant("days" as const), most: fc.integer({ min: 1, max: 4 }) }) },
-    );
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30, size: "max" }), async (steps) => {
-        await empty();
-        const events: UsageEvent[] = [];
-        for (const one of steps) {
-          if (one.do === "hours") await sumHours(env.BOOKS, START + one.until * HOUR + GRACE_MS, one.most);
-          if (one.do === "days") await sumDays(env.BOOKS, one.most);
-          if (one.do === "event") {
-            const index = events.length;
-            events.push(at(one.hours, { key: asId(`key_${index % 3}`), account: asId(index % 2 ? "acme" : "other") }));
-            await deliver([message(events[index]!)]);
+  it(
+    "change no report, whatever comes in whatever order",
+    async () => {
+      const step = fc.oneof(
+        {
+          weight: 4,
+          arbitrary: fc.record({
+            do: fc.constant("event" as const),
+            hours: fc.double({ min: 0, max: 95.9, noNaN: true }),
+          }),
+        },
+        {
+          weight: 2,
+          arbitrary: fc.record({
+            do: fc.constant("hours" as const),
+            until: fc.integer({ min: 0, max: 100 }),
+            most: fc.integer({ min: 1, max: 9 }),
+          }),
+        },
+        { weight: 2, arbitrary: fc.record({ do: fc.constant("days" as const), most: fc.integer({ min: 1, max: 4 }) }) },
+      );
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30, size: "max" }), async (steps) => {
+          await empty();
+          const events: UsageEvent[] = [];
+          for (const one of steps) {
+            if (one.do === "hours") await sumHours(env.BOOKS, START + one.until * HOUR + GRACE_MS, one.most);
+            if (one.do === "days") await sumDays(env.BOOKS, one.most);
+            if (one.do === "event") {
+              const index = events.length;
+              events.push(
+                at(one.hours, { key: asId(`key_${index % 3}`), account: asId(index % 2 ? "acme" : "other") }),
+              );
+              await deliver([message(events[index]!)]);
+            }
           }
-        }
-        await expectSums();
-        const summed = await allReports();
-        await empty();
-        if (events.length > 0) await deliver([message(...events)]);
-        expect(summed).toEqual(await allReports());
-      }),
-      { numRuns: 15, endOnFailure: true },
-    );
-  }, 30_000);
+          await expectSums();
+          const summed = await allReports();
+          await empty();
+          if (events.length > 0) await deliver([message(...events)]);
+          expect(summed).toEqual(await allReports());
+        }),
+        HISTORIES,
+      );
+    },
+    HISTORIES_TIMEOUT_MS,
+  );
 });

@@ -17,6 +17,7 @@ import {
   rows,
   type Stub,
 } from "../support/worker/account-support.ts";
+import { HISTORIES, HISTORIES_TIMEOUT_MS } from "../support/worker/histories.ts";
 import {
   completed,
   type FakeUpstream,
@@ -195,35 +196,39 @@ const LONG_BEFORE_THE_END: Step[] = [
   { do: "wait", ms: 65_000 },
 ];
 
-it("each job is charged once or never, as its end says; sum, holds, losses and events agree", async () => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 18 }), async (steps) => {
-      const { stub } = await newAccount({ balance: 1_000_000 });
-      const history = new History(stub, await fakeQueue(stub));
-      for (const one of steps) await history.take(one);
-      await history.outlive();
+it(
+  "each job is charged once or never, as its end says; sum, holds, losses and events agree",
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 18 }), async (steps) => {
+        const { stub } = await newAccount({ balance: 1_000_000 });
+        const history = new History(stub, await fakeQueue(stub));
+        for (const one of steps) await history.take(one);
+        await history.outlive();
 
-      const { jobs, events } = history;
-      const charged = jobs.flatMap((job) => {
-        const { charge } = due(job);
-        return charge === null ? [] : [{ call: job.call, amount: 0 - charge }];
-      });
-      const entries = await rows(
-        stub,
-        "SELECT call_id AS call, amount_nano_usd AS amount FROM entries WHERE kind = 'charge' ORDER BY call_id",
-      );
-      expect(entries).toEqual(charged.sort((a, b) => (a.call < b.call ? -1 : 1)));
-      const spent = charged.reduce((sum, { amount }) => sum + amount, 0);
-      expect(await stub.audit()).toMatchObject({
-        problems: [],
-        balanceNanoUsd: 1_000_000 + spent,
-        heldNanoUsd: 0,
-        openHolds: 0,
-        operatorLossNanoUsd: jobs.reduce((sum, job) => sum + due(job).loss, 0),
-      });
-      expect(new Set(events.map(({ eventId }) => eventId))).toEqual(new Set(jobs.map((job) => job.call)));
-      await expectSound(stub);
-    }),
-    { numRuns: 40, examples: [[LONG_BEFORE_THE_END]] },
-  );
-}, 120_000);
+        const { jobs, events } = history;
+        const charged = jobs.flatMap((job) => {
+          const { charge } = due(job);
+          return charge === null ? [] : [{ call: job.call, amount: 0 - charge }];
+        });
+        const entries = await rows(
+          stub,
+          "SELECT call_id AS call, amount_nano_usd AS amount FROM entries WHERE kind = 'charge' ORDER BY call_id",
+        );
+        expect(entries).toEqual(charged.sort((a, b) => (a.call < b.call ? -1 : 1)));
+        const spent = charged.reduce((sum, { amount }) => sum + amount, 0);
+        expect(await stub.audit()).toMatchObject({
+          problems: [],
+          balanceNanoUsd: 1_000_000 + spent,
+          heldNanoUsd: 0,
+          openHolds: 0,
+          operatorLossNanoUsd: jobs.reduce((sum, job) => sum + due(job).loss, 0),
+        });
+        expect(new Set(events.map(({ eventId }) => eventId))).toEqual(new Set(jobs.map((job) => job.call)));
+        await expectSound(stub);
+      }),
+      { ...HISTORIES, examples: [[LONG_BEFORE_THE_END]] },
+    );
+  },
+  HISTORIES_TIMEOUT_MS,
+);

@@ -66,6 +66,7 @@ export const freeCall = (reach: FreeReach, owned: readonly OwnedRef[] = []): Fre
 
 export const limits = (some: Partial<Limits>): Limits => ({ ...NO_LIMITS, ...some });
 
+/** Goes on from file to file; accounts that the operator makes have far higher numbers (setup.ts). */
 let accounts = 0;
 
 /** The object of a number of its own; nothing is opened. */

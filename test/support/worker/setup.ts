@@ -1,21 +1,45 @@
 /**
- * Runs before every test file in workerd: gives the operator's books (D1) their tables, and again before each test, since
- * `reset()` of `cloudflare:test` empties them. Migrations already there are passed over.
+ * Runs before every test file in workerd. The files share a workerd and its modules, since a start of its own would cost
+ * each file seconds. So each begins with nothing of those before it: KV, D1, queue and objects are empty, the isolate
+ * remembers nothing, the clock is true. What a file leaves running is waited for. A test that needs more of a new isolate
+ * makes one, as revocation.test.ts does.
  */
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach } from "vitest";
+import { afterAll, beforeEach, vi } from "vitest";
+import { memory, newMemory } from "../../../src/platform/isolate.ts";
+import { emptyStorage } from "./empty.ts";
+import { settled } from "./operator.ts";
 
 declare global {
   namespace Cloudflare {
     interface Env {
       /** Read from migrations/ by vitest.config.ts. */
       TEST_MIGRATIONS: D1Migration[];
+      /** How often random histories are tried; set there too. */
+      TEST_HISTORIES: number;
     }
   }
 }
 
-const migrate = () => applyD1Migrations(env.BOOKS, env.TEST_MIGRATIONS);
-
+vi.useRealTimers();
+vi.restoreAllMocks();
+vi.unstubAllGlobals();
+// KV and D1 sleep after 10 s too.
+await Promise.all([env.EDGE.get("awake"), env.BOOKS.prepare("select 1").run()]);
+await emptyStorage(env.BROKERS);
+Object.assign(memory, newMemory());
 await migrate();
+await skipUsedNumbers();
+// A test may `reset()` too. Migrations already there are passed over.
 beforeEach(migrate);
+afterAll(settled);
+
+function migrate(): Promise<void> {
+  return applyD1Migrations(env.BOOKS, env.TEST_MIGRATIONS);
+}
+
+/** Account objects are too many to wake. No number comes twice, so those that sleep are never asked again. */
+async function skipUsedNumbers(): Promise<void> {
+  await env.BOOKS.prepare("insert into sqlite_sequence (name, seq) values ('accounts', ?)").bind(Date.now()).run();
+}

@@ -1,0 +1,26 @@
+/**
+ * What an isolate remembers from one request to the next. All of it is here: other modules keep nothing that changes
+ * what they answer. It is lost when the isolate ends. Test files in workerd share an isolate, and each begins with a new
+ * memory.
+ */
+import { Health } from "../core/routing/target-health.ts";
+import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
+import { type EdgeState, newEdgeState } from "./edge/directory.ts";
+
+export interface IsolateMemory {
+  readonly edge: EdgeState;
+  readonly health: Health;
+  readonly bodies: BodyRoom;
+  readonly mediumBodies: BodyRoom;
+  readonly answers: BodyRoom;
+}
+
+export const newMemory = (): IsolateMemory => ({
+  edge: newEdgeState(),
+  health: new Health(),
+  bodies: new BodyRoom(),
+  mediumBodies: BodyRoom.forMedium(),
+  answers: new BodyRoom(ANSWER_ROOM_BYTES),
+});
+
+export const memory: IsolateMemory = newMemory();
