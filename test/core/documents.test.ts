@@ -86,7 +86,11 @@ describe("docs/invariants.md", () => {
     const numbers = sections.map((section) => /^\*\*(\d+[a-z]?)\./.exec(section)?.[1]);
     const between = ["12a", "12b", "12c", "12d", "13a", "19a", "25a", "34a"];
     const all = [...Array.from({ length: 34 }, (_, index) => String(index + 1)), ...between];
-    expect(numbers.toSorted()).toEqual(all.toSorted());
+    // Those of compute are 35 to 47; each stands there once it has its tests.
+    const compute = Array.from({ length: 13 }, (_, index) => String(index + 35));
+    const isOfCompute = (number: string | undefined) => compute.includes(number?.replace(/[a-z]$/, "") ?? "");
+    expect(numbers.filter((number) => !isOfCompute(number)).toSorted()).toEqual(all.toSorted());
+    expect(new Set(numbers).size).toBe(numbers.length);
     expect(sections.filter((section) => !section.includes("\n- `test/"))).toEqual([]);
   });
 
