@@ -11,6 +11,7 @@ import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { MOST_GZIPPED_KB } from "./bundle.ts";
+import { commitOf } from "./commit.ts";
 import { lengthFaults } from "./true-lengths.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -55,7 +56,10 @@ function deploy(secretsFile: string | undefined): void {
   const migrate = () => wrangler(["d1", "migrations", "apply", database, "--remote"], "shown");
   if (exists) migrate();
   // wrangler runs in the project's folder; the operator may be elsewhere.
-  wrangler(["deploy", ...(secretsFile ? ["--secrets-file", resolve(secretsFile)] : [])], "shown");
+  wrangler(
+    ["deploy", "--var", `COMMIT:${commitOf(root)}`, ...(secretsFile ? ["--secrets-file", resolve(secretsFile)] : [])],
+    "shown",
+  );
   if (!exists) migrate();
 }
 

@@ -5,6 +5,7 @@
  * wrangler.toml files. All processes stay in this process group and end with this one.
  */
 import { join } from "node:path";
+import { commitOf } from "./commit.ts";
 import { prepareDemo } from "./demo.ts";
 import { startReaper } from "./process-reaper.ts";
 import { expectFreePorts, readSettings, SettingError, type Settings } from "./settings.ts";
@@ -34,6 +35,7 @@ async function start(settings: Settings): Promise<void> {
   const running = watchForShutdown();
   const adminToken = settings.adminToken ?? state.secret("admin-token", randomToken);
   const root = join(import.meta.dirname, "..");
+  process.env.COMMIT ??= commitOf(root);
   // Imported late, so that an invalid setting is reported at once.
   const { startWorker } = await import("./workers.ts");
   const gateway = startWorker(

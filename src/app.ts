@@ -5,6 +5,7 @@
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { getPath } from "hono/utils/url";
+import { health } from "./api/health.ts";
 import { adminApp } from "./api/operator/index.ts";
 import { serveGpuPrices } from "./api/tenant/gpu-prices.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
@@ -61,6 +62,7 @@ export function createApp(): Hono<AppBindings> {
     );
   }
   app.get("/platform/gpu-prices", (context) => serveGpuPrices(context.req.raw, context.env.ports));
+  app.get("/healthz", (context) => health(context.env));
   const selfService = selfServiceApp();
   app.route("/", selfService.app);
   app.route("/", tenantDocumentApp(selfService.routes));

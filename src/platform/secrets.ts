@@ -7,7 +7,8 @@
  * weak default. Imported keys live as long as the isolate.
  */
 
-import { signedPart, tagOf, toHex } from "../core/account/api-key.ts";
+import { equalInConstantTime, signedPart, tagOf, toHex } from "../core/account/api-key.ts";
+import { shapeOperatorToken, signedOperatorPart } from "../core/account/operators.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../core/ids.ts";
 import type { Secrets } from "../gateway/ports.ts";
 
@@ -28,11 +29,20 @@ interface NewKey {
   readonly digest: KeyDigest;
   readonly lastFour: string;
 }
+/** The same for an operator. */
+interface NewToken {
+  readonly text: string;
+  readonly digest: string;
+  readonly lastFour: string;
+}
 
 export interface PlatformSecrets extends Secrets {
   /** The only form in which a key is stored. */
   digestOf(keyText: string): Promise<KeyDigest>;
   newKey(number: AccountNumber): Promise<NewKey>;
+  newOperatorToken(): Promise<NewToken>;
+  /** The only form in which an operator's token is stored; undefined if no token of ours is this text. */
+  operatorDigest(text: string): Promise<string | undefined>;
   seal(upstream: string, credential: string): Promise<string>;
   /** Rejects if the credential was sealed with another `MASTER_KEY` or for another upstream. */
   unseal(upstream: string, sealed: string): Promise<string>;
@@ -89,7 +99,9 @@ function fault(secret: SecretFault["secret"], problem: string): SecretsOutcome {
   return { ok: false, fault: { secret, message: `The secret ${secret} ${problem} (wrangler secret put ${secret}).` } };
 }
 
-function keySecrets(hmacKey: CryptoKey): Pick<PlatformSecrets, "hmac" | "digestOf" | "newKey"> {
+type KeySecrets = Pick<PlatformSecrets, "hmac" | "digestOf" | "newKey" | "newOperatorToken" | "operatorDigest">;
+
+function keySecrets(hmacKey: CryptoKey): KeySecrets {
   const hmac = async (text: string) => new Uint8Array(await crypto.subtle.sign("HMAC", hmacKey, encoder.encode(text)));
   const digestOf = async (text: string) => asId<KeyDigest>(toHex(await hmac(text)));
   return {
@@ -99,6 +111,16 @@ function keySecrets(hmacKey: CryptoKey): Pick<PlatformSecrets, "hmac" | "digestO
       const signed = signedPart(number, crypto.getRandomValues(new Uint8Array(64)));
       const text = signed + tagOf(await hmac(signed));
       return { text, digest: await digestOf(text), lastFour: text.slice(-4) };
+    },
+    async newOperatorToken() {
+      const signed = signedOperatorPart(crypto.getRandomValues(new Uint8Array(96)));
+      const text = signed + tagOf(await hmac(signed));
+      return { text, digest: await digestOf(text), lastFour: text.slice(-4) };
+    },
+    async operatorDigest(text) {
+      const shaped = shapeOperatorToken(text);
+      if (!shaped || !equalInConstantTime(tagOf(await hmac(shaped.signed)), shaped.tag)) return undefined;
+      return digestOf(text);
     },
   };
 }

@@ -31,7 +31,7 @@ const CEILING = {
   "the first call of all": {
     kvReads: 2,
     kvWrites: 1,
-    d1Statements: 5,
+    d1Statements: 6,
     rpcs: 3,
     rowsWritten: 6,
     alarmsSet: 2,

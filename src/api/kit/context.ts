@@ -3,6 +3,7 @@
  * request after the operator has authenticated.
  */
 
+import type { Operator } from "../../core/account/operators.ts";
 import type { BrokerPort } from "../../core/compute/control.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import type { Directory, LogLine, Ports } from "../../gateway/ports.ts";
@@ -27,11 +28,16 @@ export interface AdminContext {
   log(line: LogLine): void;
 }
 
+/** The same with who calls. */
+export interface OperatorContext extends AdminContext {
+  readonly operator: Operator;
+}
+
 export interface AdminBindings {
   Bindings: Env;
-  Variables: { admin: AdminContext };
+  Variables: { admin: OperatorContext };
 }
-export type AdminRoutes = ApiRoutes<AdminContext, AdminBindings>;
+export type AdminRoutes = ApiRoutes<OperatorContext, AdminBindings>;
 
 export function openContext(
   env: Env,

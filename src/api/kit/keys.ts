@@ -3,8 +3,10 @@
  * bodies. A secret is shown once, when it is created. The account object decides and stores; the edge caches are
  * updated too, but nothing depends on that.
  */
+
 import type { Env } from "hono";
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { sees } from "../../core/account/permissions.ts";
 import { asId, type KeyDigest, type KeyId, type TeamId } from "../../core/ids.ts";
 import { known } from "./context.ts";
@@ -38,6 +40,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "listKeys",
     method: "get",
     path: `${base}/keys`,
+    roles: READERS,
     summary: "List the keys that are not revoked; a key of a team sees that team's",
     query: z.strictObject({ ...numberedPage, team: z.string().optional().meta({ description: "Those of this team" }) }),
     answers: { 200: answers("Keys, oldest first", listOf(KeyAnswer)) },
@@ -47,6 +50,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "getKey",
     method: "get",
     path: `${base}/keys/{key}`,
+    roles: READERS,
     summary: "Read a key, revoked ones too",
     answers: { 200: answers("The key", KeyAnswer) },
     refusals,
@@ -55,6 +59,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "updateKey",
     method: "patch",
     path: `${base}/keys/{key}`,
+    roles: { support: ["blocked"] },
     summary: "Change what is named, leave the rest; `blocked` holds from the moment it is answered",
     body: KeyPatch,
     answers: { 200: answers("The key", KeyAnswer) },
@@ -64,6 +69,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "revokeKey",
     method: "delete",
     path: `${base}/keys/{key}`,
+    roles: { support: "all" },
     summary: "Revoke a key for good, from the moment it is answered",
     answers: { 200: answers("Revoked", Deleted) },
     refusals,

@@ -10,6 +10,7 @@
  */
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod";
+import type { Allowed } from "../../core/account/operators.ts";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { parseJson } from "../../core/formats/json.ts";
 import { toHttp } from "../../core/http-refusal.ts";
@@ -61,6 +62,8 @@ export interface Route<
   readonly refusals?: readonly RefusalStatus[];
   /** The shape of its errors; OpenAI's if absent. */
   readonly errors?: ErrorShape;
+  /** Of a row of `/admin`: the roles besides owner that may call it; owners alone if absent. */
+  readonly roles?: Allowed;
 }
 
 /** One validated call. `Work`: what its handler works with. */
@@ -91,42 +94,115 @@ export const answers = <Schema extends z.ZodType>(description: string, schema: S
 export const ok = <Body>(body: Body) => ({ status: 200 as const, body });
 export const created = <Body>(body: Body) => ({ status: 201 as const, body });
 
+export type CarriedOut = { readonly status: Status; readonly body: unknown } | Response;
+
+/** A call that may change something: all but GET. */
+export interface ChangeCall {
+  readonly route: Route;
+  /** The path of the request. */
+  readonly target: string;
+  readonly params: Readonly<Record<string, string>>;
+  /** The names of the body's fields. */
+  readonly fields: readonly string[];
+  /** What the same path shows now; null where nothing does. */
+  before(): Promise<unknown>;
+  carryOut(): Promise<CarriedOut>;
+}
+
+/** What an API does around its calls. */
+export interface Around<Work> {
+  /** What each of its calls may be refused with (nothing). */
+  readonly refusals?: readonly RefusalStatus[];
+  /** Throws where the caller may not make this call. Comes before anything of the request is read. */
+  admit?(work: Work, route: Route): void;
+  /** Throws where the caller may not send these fields. */
+  permit?(work: Work, route: Route, fields: readonly string[]): void;
+  /** Carries out a change and records it. */
+  record(work: Work, call: ChangeCall): Promise<CarriedOut>;
+}
+
+/** Answers a GET of the path with these parameters and this query. */
+type Read<Work> = (work: Work, params: Record<string, string>, query: object) => Promise<CarriedOut>;
+
 /** Adds routes to one application. */
 export class ApiRoutes<Work, Bindings extends Env> {
   readonly routes: Route[] = [];
   readonly #app: Hono<Bindings>;
   readonly #workOf: (context: Context<Bindings>) => Work;
-  readonly #refusals: readonly RefusalStatus[];
+  readonly #around: Around<Work>;
+  /** By path. */
+  readonly #reads = new Map<string, Read<Work>>();
 
-  /** `refusals`: what each of its calls may be refused with. */
-  constructor(
-    app: Hono<Bindings>,
-    workOf: (context: Context<Bindings>) => Work,
-    refusals: readonly RefusalStatus[] = [],
-  ) {
+  constructor(app: Hono<Bindings>, workOf: (context: Context<Bindings>) => Work, around: Around<Work>) {
     this.#app = app;
     this.#workOf = workOf;
-    this.#refusals = refusals;
+    this.#around = around;
   }
 
   add<Path extends string, Query extends z.ZodType, Body extends z.ZodType, A extends Answers>(
     described: Route<Path, Query, Body, A>,
     handle: (call: Call<Work, Path, z.output<Query>, z.output<Body>>) => Promise<Reply<A> | Response>,
   ): void {
-    const refusals = [...this.#refusals, ...usualRefusals(described), ...(described.refusals ?? [])];
-    this.routes.push({ ...(described as unknown as Route), refusals });
-    const path = described.path.replaceAll(/\{(\w+)\}/g, ":$1");
-    this.#app.on(described.method.toUpperCase(), path, async (context) => {
-      const reply = await handle({
-        work: this.#workOf(context),
-        params: context.req.param() as Readonly<Record<Placeholder<Path>, string>>,
-        query: checked(described.query ?? NO_QUERY, flat(context.req.queries()), "query") as z.output<Query>,
-        body: (described.body && checked(described.body, await bodyOf(context, described), "body")) as z.output<Body>,
-      });
+    const refusals = [...(this.#around.refusals ?? []), ...usualRefusals(described), ...(described.refusals ?? [])];
+    const route: Route = { ...(described as unknown as Route), refusals };
+    this.routes.push(route);
+    type Params = Readonly<Record<Placeholder<Path>, string>>;
+    const prepare = (work: Work, params: Params, query: object, body: unknown) => {
+      const call = {
+        work,
+        params,
+        query: checked(described.query ?? NO_QUERY, query, "query") as z.output<Query>,
+        body: (described.body && checked(described.body, body, "body")) as z.output<Body>,
+      };
+      return () => handle(call);
+    };
+    if (described.method === "get") {
+      this.#reads.set(route.path, (work, params, query) =>
+        prepare(work, params as Params, pick(query, described.query), undefined)(),
+      );
+    }
+    this.#app.on(described.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ":$1"), async (context) => {
+      const work = this.#workOf(context);
+      this.#around.admit?.(work, route);
+      const params = context.req.param() as Params;
+      const query = flat(context.req.queries());
+      const body = described.body && (await bodyOf(context, described));
+      const fields = typeof body === "object" && body !== null ? Object.keys(body) : [];
+      this.#around.permit?.(work, route, fields);
+      const carryOut = prepare(work, params, query, body);
+      const reply = await (described.method === "get"
+        ? carryOut()
+        : this.#around.record(work, {
+            route,
+            target: context.req.path,
+            params,
+            fields,
+            before: () => this.#before(route, work, params, { ...(body as object | undefined), ...query }),
+            carryOut,
+          }));
       return reply instanceof Response ? reply : context.json(reply.body as object, reply.status);
     });
   }
+
+  /** What a GET of the path shows; its query has what the change names too, such as the account of an alias. */
+  async #before({ path, method }: Route, work: Work, params: Record<string, string>, named: object): Promise<unknown> {
+    if (method === "post") return null;
+    try {
+      const reply = await this.#reads.get(path)?.(work, params, named);
+      return reply === undefined || reply instanceof Response ? null : reply.body;
+    } catch (error) {
+      if (error instanceof Problem && error.status === 404) return null;
+      throw error;
+    }
+  }
 }
+
+const pick = (from: object, schema: z.ZodType | undefined): object =>
+  schema instanceof z.ZodObject
+    ? Object.fromEntries(
+        Object.entries(from).filter(([name, value]) => name in schema.shape && typeof value === "string"),
+      )
+    : {};
 
 /** A path with an id may find nothing (404); a change may conflict with the stored state (409). */
 const usualRefusals = ({ method, path }: Pick<Route, "method" | "path">): readonly RefusalStatus[] => [

@@ -2,8 +2,10 @@
  * Teams: groups in an account with limits and a budget of their own. `/admin/accounts/{account}/teams` for the
  * operator, `/account/teams` for owners and admins, with the same bodies.
  */
+
 import type { Env } from "hono";
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { sees } from "../../core/account/permissions.ts";
 import { asId, type TeamId } from "../../core/ids.ts";
 import { known } from "./context.ts";
@@ -35,6 +37,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "listTeams",
     method: "get",
     path: `${base}/teams`,
+    roles: READERS,
     summary: "List the live teams; a key of a team sees that one",
     query: z.strictObject(numberedPage),
     answers: { 200: answers("Teams, oldest first", listOf(TeamAnswer)) },
@@ -44,6 +47,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "getTeam",
     method: "get",
     path: `${base}/teams/{team}`,
+    roles: READERS,
     summary: "Read a team",
     answers: { 200: answers("The team", TeamAnswer) },
     refusals,
@@ -52,6 +56,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     id: "updateTeam",
     method: "patch",
     path: `${base}/teams/{team}`,
+    roles: { support: ["blocked"] },
     summary: "Change what is named, leave the rest",
     body: TeamPatch,
     answers: { 200: answers("The team", TeamAnswer) },

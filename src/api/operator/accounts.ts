@@ -2,8 +2,10 @@
  * `/admin/accounts`: tenants. Creation has three repeatable steps (row in the books, object, opening balance). One that
  * broke off is finished by sending it again with the same id.
  */
+
 import * as z from "zod";
 import type { AccountService } from "../../core/account/account-service.ts";
+import { READERS } from "../../core/account/operators.ts";
 import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";
 import { NO_LIMITS, STORAGE_GRACE_DAYS } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
@@ -99,6 +101,7 @@ const list = route({
   id: "listAccounts",
   method: "get",
   path: "/admin/accounts",
+  roles: READERS,
   summary: `List the live accounts, at most ${MOST_LISTED} in an answer`,
   query: z.strictObject(numberedPage),
   answers: { 200: answers("Accounts in the order of their numbers", listOf(AccountAnswer)) },
@@ -107,6 +110,7 @@ const get = route({
   id: "getAccount",
   method: "get",
   path: "/admin/accounts/{account}",
+  roles: READERS,
   summary: "Read an account",
   answers: { 200: answers("The account", AccountAnswer) },
 });
@@ -114,6 +118,7 @@ const patch = route({
   id: "updateAccount",
   method: "patch",
   path: "/admin/accounts/{account}",
+  roles: { finance: ["plan", "credit_limit_usd", "bills_monthly"], support: ["blocked"] },
   summary: "Change what is named, leave the rest",
   body: AccountPatch,
   answers: { 200: answers("The account", AccountAnswer) },

@@ -1,5 +1,7 @@
 /** `/admin/aliases`: public model names and their targets; with `account`, that account's own. */
+
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import { type AliasRow, parseInstanceModel } from "../../core/routing/routes.ts";
 import { deleteAlias, findAlias, listAliases, putAlias } from "../../platform/d1/aliases.ts";
@@ -33,6 +35,7 @@ const list = route({
   id: "listAliases",
   method: "get",
   path: "/admin/aliases",
+  roles: READERS,
   summary: "List the aliases, common ones and accounts' own; with `account`, its own only",
   query: z.strictObject({ ...namedPage, account: owner }),
   answers: { 200: answers("Aliases by name", listOf(AliasAnswer)) },
@@ -41,6 +44,7 @@ const get = route({
   id: "getAlias",
   method: "get",
   path: "/admin/aliases/{alias}",
+  roles: READERS,
   summary: "Read the common alias; with `account`, that account's own",
   query: z.strictObject({ account: owner }),
   answers: { 200: answers("The alias", AliasAnswer) },

@@ -2,7 +2,9 @@
  * `/admin/compute` and `/admin/accounts/{account}/compute`: what runs upstream and for whom, the operator's stop, and the
  * end of what is nobody's.
  */
+
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { type BrokerView, endOf } from "../../core/compute/control.ts";
 import { LISTED_KINDS, type ListedKind } from "../../core/compute/listing.ts";
 import { isOver } from "../../core/compute/remains.ts";
@@ -28,6 +30,7 @@ const overview = route({
   id: "getCompute",
   method: "get",
   path: "/admin/compute",
+  roles: READERS,
   summary: "What each upstream with seats runs, costs and still has",
   answers: { 200: answers("Upstreams that seat accounts", listOf(UpstreamComputeAnswer)) },
 });
@@ -42,6 +45,7 @@ const ofAccount = route({
   id: "getAccountCompute",
   method: "get",
   path: "/admin/accounts/{account}/compute",
+  roles: READERS,
   summary: "The instances and clusters of an account that live, with their holds",
   answers: {
     200: answers("What lives", z.object({ upstream: z.string().nullable(), data: z.array(ResourceAnswer) })),

@@ -6,29 +6,39 @@
  */
 import { Hono } from "hono";
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { OPERATOR } from "../../core/account/permissions.ts";
 import { log } from "../../platform/log.ts";
-import { type AdminBindings, type AdminContext, type AdminRoutes, theAccount, theLiveAccount } from "../kit/context.ts";
+import { recordChange } from "../kit/change-log.ts";
+import {
+  type AdminBindings,
+  type AdminRoutes,
+  type OperatorContext,
+  theAccount,
+  theLiveAccount,
+} from "../kit/context.ts";
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
 import { documentOnce } from "../kit/openapi.ts";
 import { answerError, Problem } from "../kit/problem.ts";
-import { ApiRoutes, answers, route } from "../kit/route.ts";
+import { ApiRoutes, type Around, answers, route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
 import { addAliases } from "./aliases.ts";
-import { operatorOnly } from "./auth.ts";
+import { admitRole, operatorOnly, permitFields } from "./auth.ts";
 import { addCompute } from "./compute.ts";
+import { addEvents } from "./events.ts";
 import { addInstances } from "./instances.ts";
 import { addLedger } from "./ledger.ts";
 import { addModels } from "./models.ts";
+import { addOperators } from "./operators.ts";
 import { addTemplates } from "./templates.ts";
 import { addUpstreamCheck } from "./upstream-check.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
 
 /** The operator manages keys and teams without a ceiling. */
-const IN_ANY_ACCOUNT: ManagedAt<AdminContext> = {
+const IN_ANY_ACCOUNT: ManagedAt<OperatorContext> = {
   base: "/admin/accounts/{account}",
   refusals: [],
   managerOf: async (context, params, purpose) => {
@@ -51,8 +61,20 @@ const RESOURCES = [
   addUsage,
   addCompute,
   addTemplates,
+  addOperators,
+  addEvents,
   addDocument,
 ];
+
+const AROUND: Around<OperatorContext> = {
+  refusals: [403],
+  admit: ({ operator }, called) => admitRole(operator, called),
+  permit: ({ operator }, called, fields) => permitFields(operator, called, fields),
+  record: (context, call) => {
+    const { id, name } = context.operator;
+    return recordChange(context, { kind: "operator", id, name }, call, call.params.account ?? null);
+  },
+};
 
 /** Serves everything under `/admin`. Its paths are absolute, so mount it at the root. */
 export function adminApp(): Hono<AdminBindings> {
@@ -60,7 +82,7 @@ export function adminApp(): Hono<AdminBindings> {
   app.onError((error, context) => answerError(error, context, log));
   // Authenticate the sender before reading anything of the request.
   app.use("/admin/*", operatorOnly);
-  const api: AdminRoutes = new ApiRoutes(app, (context) => context.get("admin"));
+  const api: AdminRoutes = new ApiRoutes(app, (context) => context.get("admin"), AROUND);
   for (const add of RESOURCES) add(api);
   app.all("/admin/*", (context) => {
     throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not a call of this API.`);
@@ -72,6 +94,7 @@ const read = route({
   id: "getOpenApi",
   method: "get",
   path: "/admin/openapi.json",
+  roles: READERS,
   summary: "This document",
   answers: { 200: answers("OpenAPI 3.1", z.looseObject({})) },
 });
@@ -82,7 +105,7 @@ function addDocument(api: AdminRoutes): void {
     description:
       "Accounts, keys, routing and prices of a Tollgate gateway. JSON, snake_case; USD in as decimal strings or " +
       "numbers, out as numbers. Unknown fields are refused.",
-    bearer: "ADMIN_TOKEN",
+    bearer: "ADMIN_TOKEN, or an operator's own token",
   });
   api.add(read, async () => document());
 }

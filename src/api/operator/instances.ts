@@ -1,5 +1,7 @@
 /** `/admin/instances`: user-deployed models `<name>:<instance_id>` and the accounts that own them. */
+
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import type { InstanceRow } from "../../core/routing/routes.ts";
 import { foreignAliasesOf } from "../../platform/d1/aliases.ts";
@@ -34,6 +36,7 @@ const list = route({
   id: "listInstances",
   method: "get",
   path: "/admin/instances",
+  roles: READERS,
   summary: "List the instances",
   query: z.strictObject({
     ...numberedPage,
@@ -45,6 +48,7 @@ const get = route({
   id: "getInstance",
   method: "get",
   path: "/admin/instances/{instance_id}",
+  roles: READERS,
   summary: "Read an instance",
   answers: { 200: answers("The instance", InstanceAnswer) },
 });

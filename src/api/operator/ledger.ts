@@ -1,6 +1,8 @@
 /** `/admin/accounts/{account}/credits`, its ledger, and `/admin/audit/{account}`: the account's money. */
+
 import * as z from "zod";
 import { signFits } from "../../core/account/ledger.ts";
+import { READERS } from "../../core/account/operators.ts";
 import type { Audit, Credit, LedgerEntry } from "../../core/account/tenant.ts";
 import { asId, type CallId } from "../../core/ids.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
@@ -43,6 +45,7 @@ const credit = route({
   id: "creditAccount",
   method: "post",
   path: "/admin/accounts/{account}/credits",
+  roles: { finance: "all" },
   summary: "Book a top-up, a refund or a correction, once per reference",
   body: CreditBody,
   answers: {
@@ -54,6 +57,7 @@ const entries = route({
   id: "listLedgerEntries",
   method: "get",
   path: "/admin/accounts/{account}/ledger",
+  roles: READERS,
   summary: "Read the ledger, newest first",
   query: z.strictObject(numberedPage),
   answers: { 200: answers("Entries", listOf(EntryAnswer)) },
@@ -62,6 +66,7 @@ const audit = route({
   id: "auditAccount",
   method: "get",
   path: "/admin/audit/{account}",
+  roles: READERS,
   summary: "Recompute the ledger",
   answers: { 200: answers("What the recomputation found", AuditAnswer) },
 });

@@ -2,7 +2,9 @@
  * `/admin/models`: the price book. Each PUT adds a row that is valid from its `from` on. Earlier rows stay and explain
  * old charges. Token prices are USD per million, the others USD per second, image or request.
  */
+
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import type { ModelKind, ModelRow } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { deleteModel, listModels, modelHistory, putModel } from "../../platform/d1/models.ts";
@@ -44,6 +46,7 @@ const list = route({
   id: "listModels",
   method: "get",
   path: "/admin/models",
+  roles: READERS,
   summary: "List each model with the row that holds now, or the first to come",
   query: z.strictObject(namedPage),
   answers: { 200: answers("Rows by model", listOf(RowAnswer)) },
@@ -52,6 +55,7 @@ const get = route({
   id: "getModel",
   method: "get",
   path: "/admin/models/{model}",
+  roles: READERS,
   summary: "Read the row that holds now, or the first to come, and the history",
   answers: { 200: answers("The model", ModelAnswer) },
 });

@@ -1,5 +1,7 @@
 /** `/admin/compute-templates`: defaults for the fields of a launch, which tenants name by the template's id. */
+
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import { type LaunchTemplate, MOST_TEMPLATES } from "../../core/launch-templates.ts";
 import { deleteTemplate, findTemplate, listTemplates, putTemplate } from "../../platform/d1/templates.ts";
@@ -22,6 +24,7 @@ const list = route({
   id: "listComputeTemplates",
   method: "get",
   path: "/admin/compute-templates",
+  roles: READERS,
   summary: "List the launch templates",
   query: z.strictObject(numberedPage),
   answers: { 200: answers("Templates by id", listOf(TemplateAnswer)) },
@@ -30,6 +33,7 @@ const get = route({
   id: "getComputeTemplate",
   method: "get",
   path: "/admin/compute-templates/{id}",
+  roles: READERS,
   summary: "Read a launch template",
   answers: { 200: answers("The template", TemplateAnswer) },
 });

@@ -52,6 +52,7 @@ const list = route({
   id: "listUpstreams",
   method: "get",
   path: "/admin/upstreams",
+  roles: { support: "all", read: "all" },
   summary: "List the upstreams",
   query: z.strictObject(namedPage),
   answers: { 200: answers("Upstreams by id", listOf(UpstreamAnswer)) },
@@ -60,6 +61,7 @@ const get = route({
   id: "getUpstream",
   method: "get",
   path: "/admin/upstreams/{upstream}",
+  roles: { support: "all", read: "all" },
   summary: "Read an upstream",
   answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
 });

@@ -1,5 +1,7 @@
 /** `/admin/usage`: calls, their cost and their price, by any grouping over any range. */
+
 import * as z from "zod";
+import { READERS } from "../../core/account/operators.ts";
 import type { AdminRoutes } from "../kit/context.ts";
 import { listOf } from "../kit/fields.ts";
 import { answers, ok, route } from "../kit/route.ts";
@@ -10,6 +12,7 @@ const report = route({
   id: "reportUsage",
   method: "get",
   path: "/admin/usage",
+  roles: READERS,
   summary: "Report usage by the time that calls ended; keys and teams that are gone included",
   query: z.strictObject({
     ...reportQuery(OPERATOR_GROUPS),

@@ -7,6 +7,7 @@
  * or other tenants. Another account's ids answer as unknown ones.
  */
 import { type Context, Hono } from "hono";
+import { manages } from "../../core/account/permissions.ts";
 import { errorShapeAt } from "../../core/endpoints/served-path.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { Refusal } from "../../core/refusal.ts";
@@ -15,6 +16,7 @@ import { authenticate } from "../../gateway/authenticate.ts";
 import { callHeaders, refuse } from "../../gateway/http/responses.ts";
 import { log } from "../../platform/log.ts";
 import { accountInTime } from "../kit/account-object.ts";
+import { recordChange } from "../kit/change-log.ts";
 import { contextOf } from "../kit/context.ts";
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
@@ -53,7 +55,15 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
       return next();
     });
   }
-  const api: SelfServiceRoutes = new ApiRoutes(app, (context) => context.get("tenant"), [429]);
+  const api: SelfServiceRoutes = new ApiRoutes(app, (context) => context.get("tenant"), {
+    refusals: [429],
+    record: ({ context, caller, standing }, call) => {
+      // A member's call is refused: that needs no row.
+      if (!manages(standing.key)) return call.carryOut();
+      const actor = { kind: "key", id: caller.keyId, name: standing.key.name } as const;
+      return recordChange(context, actor, call, caller.account);
+    },
+  });
   addSelfAccount(api);
   addKeys(api, IN_OWN_ACCOUNT);
   addTeams(api, IN_OWN_ACCOUNT);

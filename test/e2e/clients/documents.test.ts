@@ -101,8 +101,8 @@ describe("errors", () => {
 
   test("the operator's calls say 409 where they change something and 404 where they name something", async () => {
     const calls = await operations("/admin/openapi.json");
-    expect(statusesOf(calls.get("POST /admin/accounts"))).toEqual([201, 400, 401, 409, 413, 500, 503]);
-    expect(statusesOf(calls.get("GET /admin/accounts/{account}"))).toEqual([200, 400, 401, 404, 500, 503]);
+    expect(statusesOf(calls.get("POST /admin/accounts"))).toEqual([201, 400, 401, 403, 409, 413, 500, 503]);
+    expect(statusesOf(calls.get("GET /admin/accounts/{account}"))).toEqual([200, 400, 401, 403, 404, 500, 503]);
   });
 
   test("have the shape of their family", async () => {

@@ -175,6 +175,8 @@ describe("bodies and queries", () => {
     "POST /admin/accounts/{account}/keys": { name: "x" },
     "PATCH /admin/accounts/{account}/keys/{key}": {},
     "POST /admin/accounts/{account}/keys/{key}/rotate": {},
+    "POST /admin/operators": { name: "x", role: "read" },
+    "PATCH /admin/operators/{operator}": {},
     "POST /admin/compute/{upstream}/terminate": { kind: "drive", upstream_id: 1 },
     "PUT /admin/upstreams/{upstream}": { base_url: "https://x.example", api_key: "k" },
     "PATCH /admin/upstreams/{upstream}": {},

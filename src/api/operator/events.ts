@@ -1,0 +1,65 @@
+/** `GET /admin/events`: who changed what, operators and tenants' owners and admins. Nothing changes or deletes a row. */
+import * as z from "zod";
+import { type Change, listChanges } from "../../platform/d1/changes.ts";
+import type { AdminRoutes } from "../kit/context.ts";
+import { listOf, numberedPage, pageRequest, time, timeAnswer } from "../kit/fields.ts";
+import { answers, ok, route } from "../kit/route.ts";
+import { toIso } from "../kit/serializers.ts";
+
+/** Only owners see operators. */
+const OF_OPERATORS = ["createOperator", "updateOperator", "revokeOperator"];
+
+const state = z.looseObject({}).nullable();
+const EventAnswer = z
+  .object({
+    id: z.int(),
+    at: timeAnswer,
+    actor: z.object({ kind: z.enum(["operator", "key"]), id: z.string(), name: z.string() }),
+    account: z.string().nullable(),
+    action: z.string().meta({ description: "The call's operation id, such as `updateKey`" }),
+    target: z.string().meta({ description: "The path that was called" }),
+    fields: z.array(z.string()).meta({ description: "The fields of the body, also where their values are secret" }),
+    outcome: z.enum(["done", "unknown"]).meta({ description: "`unknown`: it broke off, and may have been made" }),
+    before: state.meta({ description: "The fields that differ, as they were; null: there was nothing" }),
+    after: state.meta({ description: "The same, as they are; null: there is nothing" }),
+  })
+  .meta({ id: "ChangeEvent" });
+
+const list = route({
+  id: "listEvents",
+  method: "get",
+  path: "/admin/events",
+  summary: "Read the log of changes, newest first",
+  query: z.strictObject({
+    ...numberedPage,
+    account: z.string().optional(),
+    actor: z.string().optional().meta({ description: "An operator's id, `ADMIN_TOKEN`, or a key's id" }),
+    action: z.string().optional(),
+    from: time.optional(),
+    to: time.optional(),
+  }),
+  answers: { 200: answers("Changes", listOf(EventAnswer)) },
+  roles: { support: "all", read: "all" },
+});
+
+const serialize = (change: Change) => ({
+  id: change.id,
+  at: toIso(change.atMs),
+  actor: change.actor,
+  account: change.account,
+  action: change.action,
+  target: change.target,
+  fields: [...change.fields],
+  outcome: change.outcome,
+  before: change.before,
+  after: change.after,
+});
+
+export function addEvents(api: AdminRoutes): void {
+  api.add(list, async ({ work: { books, operator }, query }) => {
+    const { account, actor, action, from: fromMs, to: toMs } = query;
+    const except = operator.role === "owner" ? [] : OF_OPERATORS;
+    const page = await listChanges(books, pageRequest(query), { account, actor, action, fromMs, toMs, except });
+    return ok({ data: page.data.map(serialize), next_cursor: page.nextCursor });
+  });
+}
