@@ -159,7 +159,8 @@ function open(path: string, key = tenant.key, protocols: string[] = []): Promise
   socket.addEventListener("message", ({ data }) => got.push(data));
   const closed = new Promise<number>((resolve) => socket.addEventListener("close", ({ code }) => resolve(code)));
   return new Promise((resolve, reject) => {
-    socket.addEventListener("open", () => resolve({ socket, got, closed }));
+    // The pod speaks first: it shows what it was sent.
+    socket.addEventListener("message", () => resolve({ socket, got, closed }), { once: true });
     socket.addEventListener("error", () => reject(new Error("not opened")));
   });
 }
