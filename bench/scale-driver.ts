@@ -55,6 +55,7 @@ async function open(object: AccountService, number: number): Promise<void> {
     storageGraceDays: 7,
     onDisconnect: "cancel",
     plan: NO_PLAN,
+    nextPlan: null,
     limits: LIMITS,
   });
   await object.credit({ kind: "top_up", amountNanoUsd: 1e15, reference: "opening", note: null });

@@ -9,7 +9,7 @@ import type { AccountAnswer, AccountBody } from "../src/api/operator/account-sch
 import type { AliasAnswer, AliasBody } from "../src/api/operator/alias-schema.ts";
 import type { InstanceAnswer, InstanceBody } from "../src/api/operator/instance-schema.ts";
 import type { AuditAnswer, EntryAnswer } from "../src/api/operator/ledger-schema.ts";
-import type { ModelAnswer, ModelBody } from "../src/api/operator/model-schema.ts";
+import type { ModelAnswer, ModelBody, ModelPricesBody, RowAnswer } from "../src/api/operator/model-schema.ts";
 import type { UpstreamAnswer, UpstreamBody } from "../src/api/operator/upstream-schema.ts";
 import { type Answer, ApiError, ask, type Connection, call } from "./http.ts";
 
@@ -22,6 +22,8 @@ export type NewTeam = z.input<typeof TeamBody>;
 export type Upstream = z.output<typeof UpstreamAnswer>;
 export type NewUpstream = z.input<typeof UpstreamBody>;
 export type Model = z.output<typeof ModelAnswer>;
+export type PriceRow = z.output<typeof RowAnswer>;
+export type NewPrices = z.input<typeof ModelPricesBody>;
 export type NewModel = z.input<typeof ModelBody>;
 export type Instance = z.output<typeof InstanceAnswer>;
 export type NewInstance = z.input<typeof InstanceBody>;
@@ -83,6 +85,11 @@ export class OperatorClient {
 
   putModel(name: string, body: NewModel): Promise<Model> {
     return this.call("PUT", `/models/${part(name)}`, body);
+  }
+
+  /** Prices from `from` on, or from now. */
+  putPrices(model: string, body: NewPrices): Promise<PriceRow> {
+    return this.call("PUT", `/models/${part(model)}/prices`, body);
   }
 
   model(name: string): Promise<Model | undefined> {

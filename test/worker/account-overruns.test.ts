@@ -11,6 +11,32 @@ afterEach(() => {
 const told = (log: { mock: { calls: unknown[][] } }) =>
   log.mock.calls.flat().filter((line) => String(line).includes("overrun_high"));
 
+it("a call that costs more than its price is told, once a day for each target of a name", async () => {
+  const log = vi.spyOn(console, "log").mockImplementation(() => undefined);
+  const negative = () => log.mock.calls.flat().filter((line) => String(line).includes("margin.negative"));
+  const advance = fakeClock();
+  const { stub } = await newAccount({ balance: 100_000 });
+  const calls: [id: string, cost: number, lines: number][] = [
+    ["even", 10, 0],
+    ["dear", 11, 1],
+    ["again", 50, 1],
+  ];
+  for (const [id, costNanoUsd, lines] of calls) {
+    await stub.admit(request(id, 100));
+    await stub.settle(settlement(id, 10, { costNanoUsd }));
+    expect(negative()).toHaveLength(lines);
+  }
+  expect(JSON.parse(String(negative()[0]))).toMatchObject({
+    call: "dear",
+    price_usd: "0.00000001",
+    cost_usd: "0.000000011",
+  });
+  advance(86_400_000);
+  await stub.admit(request("next day", 10));
+  await stub.settle(settlement("next day", 10, { costNanoUsd: 11 }));
+  expect(negative()).toHaveLength(2);
+});
+
 it("above a hundredth of the account's day are told to the operator, once a day", async () => {
   const log = vi.spyOn(console, "log").mockImplementation(() => undefined);
   const advance = fakeClock();

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
 import { accountObject } from "../../src/platform/account/stub.ts";
 import { enterAccount } from "../../src/platform/d1/accounts.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
@@ -46,6 +46,26 @@ describe("accounts", () => {
     });
     expect((await call("GET", "/accounts/acme")).body).toEqual(made.body);
     expect(Date.parse(made.body.created_at)).toBeGreaterThan(Date.now() - 60_000);
+  });
+
+  it("a plan may be dated: it stands beside the one that holds until its time, and can be taken back", async () => {
+    await done("POST", "/accounts", { id: "planned", name: "Planned", plan: { markup_percent: 5 } });
+    const from = new Date(Date.now() + 3_600_000).toISOString();
+    const dated = await done("PATCH", "/accounts/planned", { plan: { markup_percent: 9, from } });
+    expect(dated).toMatchObject({ plan: { markup_percent: 5 }, next_plan: { markup_percent: 9, overrides: {}, from } });
+    expect(await done("PATCH", "/accounts/planned", { plan: { markup_percent: 6 } })).toMatchObject({
+      plan: { markup_percent: 6 },
+      next_plan: { markup_percent: 9 },
+    });
+    expect((await done("PATCH", "/accounts/planned", { next_plan: null })).next_plan).toBeNull();
+    const past = { plan: { from: Date.now() - 61_000 } };
+    expect(await call("PATCH", "/accounts/planned", past)).toMatchObject(bad("plan.from"));
+    const soon = Date.now() + 300;
+    await done("PATCH", "/accounts/planned", { plan: { markup_percent: 7, from: soon } });
+    await vi.waitUntil(() => Date.now() > soon);
+    const held = { plan: { markup_percent: 7 }, next_plan: null };
+    expect(await done("GET", "/accounts/planned")).toMatchObject(held);
+    expect(await done("PATCH", "/accounts/planned", { name: "Still" })).toMatchObject(held);
   });
 
   it("without an id it is called by its number", async () => {

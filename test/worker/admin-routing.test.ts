@@ -14,6 +14,8 @@ const CHAT = {
   prices: { input_tokens: { cost_usd: "0.2", price_usd: 0.25 }, output_tokens: { cost_usd: 0.2 } },
   max_output_tokens: 4096,
 };
+/** Waits until the clock has passed this time: prices of the same moment replace each other. */
+const afterNow = (from: string) => vi.waitUntil(() => Date.now() > Date.parse(from));
 const target = (model: string, upstream = "main") => ({ upstream, model });
 
 beforeAll(async () => {
@@ -377,6 +379,10 @@ describe("aliases", () => {
         { upstream: "main", model: "b", priority: 1, weight: 3 },
       ],
       retry_on: [],
+      margins: [
+        { upstream: "main", model: "llama", units: {}, loss: false },
+        { upstream: "main", model: "b", units: {}, loss: false },
+      ],
     });
     const own = await done("PUT", "/aliases/chat", {
       account: "acme",
@@ -412,6 +418,72 @@ describe("aliases", () => {
     ["a%20b", { targets: [target("m")] }, "alias"],
   ])("alias %s with %j is refused by its field", async (alias, body, param) => {
     expect(await call("PUT", `/aliases/${alias}`, body)).toMatchObject(bad(param));
+  });
+
+  it("a PATCH changes what it names and leaves the rest", async () => {
+    const put = await done("PUT", "/aliases/kept", { targets: [target("one")], account: "acme", retry_on: [500] });
+    const path = "/aliases/kept?account=acme";
+    expect(await done("PATCH", path, {})).toEqual(put);
+    expect(await done("PATCH", path, { targets: [target("two")] })).toMatchObject({
+      account: "acme",
+      targets: [{ model: "two" }],
+      retry_on: [500],
+    });
+    await Promise.all([done("PATCH", path, { retry_on: [] }), done("PATCH", path, { targets: [target("three")] })]);
+    expect(await done("GET", path)).toMatchObject({ targets: [{ model: "three" }], retry_on: [] });
+    expect((await call("PATCH", "/aliases/kept", { retry_on: [] })).status).toBe(404);
+    expect(await call("PATCH", path, { targets: [target("m", "nowhere")] })).toMatchObject(bad("targets.0.upstream"));
+  });
+
+  describe("an alias whose target costs more than it is sold for", () => {
+    const atCost = (cost_usd: number) => ({ prices: { input_tokens: { cost_usd }, output_tokens: { cost_usd } } });
+    const embedding = (cost: number) => ({ kind: "embedding", ...atCost(cost) });
+    const loss = refusal(409, "alias_at_a_loss", "allow_loss");
+    const pair = { targets: [target("cheap"), { ...target("dear"), priority: 1 }] };
+
+    it("is refused with the figures, unless it is meant", async () => {
+      await done("PUT", "/models/cheap", embedding(1));
+      await done("PUT", "/models/dear", embedding(3));
+      const refused = await call("PUT", "/aliases/lossy", pair);
+      expect(refused).toMatchObject(loss);
+      expect(refused.body.error.message).toMatch(/'lossy' sells input_tokens for 1 USD, .* 'dear' costs 3 USD/);
+      expect((await call("GET", "/aliases/lossy")).status).toBe(404);
+      const put = await done("PUT", "/aliases/lossy", { ...pair, allow_loss: true });
+      expect(put.margins).toMatchObject([
+        { model: "cheap", units: { input_tokens: { margin_usd: 0 } }, loss: false },
+        { model: "dear", units: { input_tokens: { cost_usd: 3, price_usd: 1, margin_usd: -2 } }, loss: true },
+      ]);
+      // What was allowed once is not asked about again, a larger loss is.
+      await done("PATCH", "/aliases/lossy", { retry_on: [500] });
+      await done("PUT", "/models/dear/prices", atCost(2));
+      expect(await call("PUT", "/models/dear/prices", atCost(4))).toMatchObject(loss);
+      await done("DELETE", "/aliases/lossy");
+    });
+
+    it("comes of a price as well, of one to come too, and of a plan", async () => {
+      await done("PUT", "/models/low", embedding(1));
+      await done("PUT", "/models/high", embedding(1));
+      await done("PUT", "/aliases/level", { targets: [target("low"), { ...target("high"), priority: 1 }] });
+      const from = Date.now() + 3_600_000;
+      const dated = await call("PUT", "/models/high/prices", { ...atCost(2), from });
+      expect(dated).toMatchObject(loss);
+      expect(dated.body.error.message).toContain(new Date(from).toISOString());
+      expect(await call("PUT", "/models/high", embedding(2))).toMatchObject(loss);
+      await done("PUT", "/models/level", {
+        kind: "embedding",
+        prices: { input_tokens: { cost_usd: 0, price_usd: 3 } },
+      });
+      await done("PUT", "/models/high/prices", { prices: { input_tokens: { cost_usd: 2 } }, from });
+      const overrides = { level: { input_tokens: 1.5 } };
+      for (const plan of [{ overrides }, { overrides, from: from + 1 }]) {
+        const refused = await call("PATCH", "/accounts/acme", { plan });
+        expect(refused).toMatchObject(loss);
+        expect(refused.body.error.message).toContain("1.5 USD");
+      }
+      expect(await call("POST", "/accounts", { id: "lossy", name: "x", plan: { overrides } })).toMatchObject(loss);
+      await done("POST", "/accounts", { id: "lossy", name: "x", plan: { overrides }, allow_loss: true });
+      expect(await done("GET", "/accounts/acme")).toMatchObject({ plan: { overrides: {} }, next_plan: null });
+    });
   });
 
   it("an unregistered instance may be anybody's target, a registered one its owner's alone", async () => {
@@ -477,10 +549,9 @@ describe("instances", () => {
 });
 
 describe("models", () => {
-  it("a row of the price book is put, read and deleted; history is kept", async () => {
-    const old = await done("PUT", "/models/llama", {
+  it("a model is put with its prices, read and deleted; history is kept", async () => {
+    const { history, ...old } = await done("PUT", "/models/llama", {
       ...CHAT,
-      from: "2026-01-01",
       upstream: "main",
       context_tokens: 8192,
       part_tokens: 1700,
@@ -494,7 +565,7 @@ describe("models", () => {
         output_tokens: { cost_usd: 0.2, price_usd: null },
       },
       free: false,
-      from: "2026-01-01T00:00:00.000Z",
+      from: expect.any(String),
       max_output_tokens: 4096,
       context_tokens: 8192,
       prompt_overhead_tokens: null,
@@ -505,24 +576,90 @@ describe("models", () => {
       cap_field: "max_completion_tokens",
       upstream: "main",
     });
-    const now = await done("PUT", "/models/llama", { ...CHAT, prices: { input_tokens: { cost_usd: 1 } } });
-    const soon = await done("PUT", "/models/llama", {
-      ...CHAT,
-      from: Date.now() + 3_600_000,
-      prompt_overhead_tokens: 0,
+    expect(history).toEqual([old]);
+    await afterNow(old.from);
+    const { history: _, ...now } = await done("PUT", "/models/llama/prices", {
+      prices: { input_tokens: { cost_usd: 1 } },
     });
-    expect(soon.prompt_overhead_tokens).toBe(0);
+    const soon = await done("PUT", "/models/llama/prices", { prices: CHAT.prices, from: Date.now() + 3_600_000 });
     expect(await done("GET", "/models/llama")).toEqual({ ...now, history: [soon, now, old] });
     expect((await done("GET", "/models")).data.filter((row: Json) => row.model === "llama")).toEqual([now]);
-    await done("PUT", "/models/llama", {
-      ...CHAT,
-      from: soon.from,
-      free: true,
-      prices: { input_tokens: { cost_usd: 0 } },
-    });
-    expect((await done("GET", "/models/llama")).history).toHaveLength(3);
+    const free = { from: soon.from, free: true, prices: { input_tokens: { cost_usd: 0 } } };
+    await done("PUT", "/models/llama/prices", free);
+    expect((await done("GET", "/models/llama")).history.map((row: Json) => row.free)).toEqual([true, false, false]);
     await done("DELETE", "/models/llama");
     expect(await call("GET", "/models/llama")).toMatchObject(refusal(404, "not_found", "model"));
+    expect(await call("PUT", "/models/llama/prices", { prices: CHAT.prices })).toMatchObject(
+      refusal(404, "not_found", "model"),
+    );
+  });
+
+  it("where a model runs changes at once, and no price to come moves it", async () => {
+    await done("PUT", "/upstreams/second", { base_url: "https://second.example", api_key: CREDENTIAL });
+    await done("PUT", "/models/mover", { kind: "chat", max_output_tokens: 10, upstream: "main" });
+    expect(await done("GET", "/models/mover")).toMatchObject({ prices: {}, from: null, history: [] });
+    expect((await done("GET", "/models?cursor=move")).data[0]).toMatchObject({ model: "mover", from: null });
+    const from = new Date(Date.now() + 3_600_000).toISOString();
+    await done("PUT", "/models/mover/prices", { prices: CHAT.prices });
+    await done("PUT", "/models/mover/prices", { prices: { input_tokens: { cost_usd: 9 } }, from });
+    await done("PUT", "/models/mover", { kind: "chat", max_output_tokens: 20, upstream: "second" });
+    const { history } = await done("GET", "/models/mover");
+    expect(history).toMatchObject([
+      { upstream: "second", max_output_tokens: 20, prices: { input_tokens: { cost_usd: 9 } } },
+      { upstream: "second", max_output_tokens: 20, prices: { input_tokens: { cost_usd: 0.2 } } },
+    ]);
+    expect(await call("DELETE", "/upstreams/second")).toMatchObject(refusal(409, "upstream_in_use", null));
+    expect(await done("DELETE", `/models/mover/prices/${from}`)).toEqual({ id: from, deleted: true });
+    const dated = (time: string) => call("DELETE", `/models/mover/prices/${encodeURIComponent(time)}`);
+    expect(await dated(from)).toMatchObject(refusal(404, "not_found", "from"));
+    expect(await dated(history[1].from)).toMatchObject(refusal(409, "prices_in_force", "from"));
+    expect(await dated("soon")).toMatchObject(bad("from"));
+  });
+
+  it("a row that a Worker of before writes keeps its model where it runs, until it holds", async () => {
+    await done("PUT", "/models/elder", { ...CHAT, upstream: "main" });
+    const write = (fromMs: number, upstream: string) =>
+      env.BOOKS.prepare(
+        "insert into models (model, from_ms, kind, costs, prices, free, upstream, max_output_tokens, created_ms) " +
+          "values ('elder', ?1, 'chat', '{}', '{}', 1, ?2, 7, 1)",
+      )
+        .bind(fromMs, upstream)
+        .run();
+    const upstreams = async () => (await done("GET", "/models/elder")).history.map((row: Json) => row.upstream);
+    await write(Date.now() + 3_600_000, "elsewhere");
+    expect(await upstreams()).toEqual(["main", "main"]);
+    await write(Date.now(), "elsewhere");
+    expect(await upstreams()).toEqual(["elsewhere", "elsewhere", "elsewhere"]);
+  });
+
+  it("a PATCH changes what it names, at once and without a price; two at once undo nothing", async () => {
+    const put = await done("PUT", "/models/patched", { ...CHAT, upstream: "main", context_tokens: 9, part_tokens: 3 });
+    const patched = await done("PATCH", "/models/patched", { context_tokens: null, max_output_tokens: 5 });
+    expect(patched).toMatchObject({ ...put, context_tokens: null, max_output_tokens: 5, history: expect.anything() });
+    await Promise.all([
+      done("PATCH", "/models/patched", { part_tokens: 4 }),
+      done("PATCH", "/models/patched", { upstream: null }),
+    ]);
+    expect(await done("GET", "/models/patched")).toMatchObject({ part_tokens: 4, upstream: null, prices: put.prices });
+    expect(await call("PATCH", "/models/patched", { max_output_tokens: null })).toMatchObject(bad("max_output_tokens"));
+    expect(await call("PATCH", "/models/patched", { upstream: "nowhere" })).toMatchObject(bad("upstream"));
+    expect(await call("PATCH", "/models/patched", { prices: CHAT.prices })).toMatchObject(bad("prices"));
+    expect((await call("PATCH", "/models/nobody", {})).status).toBe(404);
+  });
+
+  it.each([
+    [{ prices: CHAT.prices, from: Date.now() - 61_000 }, "from"],
+    [{ prices: CHAT.prices, from: "2026-01-01" }, "from"],
+    [{ prices: {} }, "prices"],
+    [{}, "prices"],
+    [{ prices: { gpu_hours: { cost_usd: 1 } } }, "prices.gpu_hours"],
+    [{ prices: CHAT.prices, upstream: "main" }, "upstream"],
+  ])("prices %j are refused by their field", async (body, param) => {
+    await done("PUT", "/models/steady", CHAT);
+    expect(await call("PUT", "/models/steady/prices", body)).toMatchObject(bad(param));
+    expect(
+      (await call("PUT", "/models/steady/prices", { prices: CHAT.prices, from: Date.now() - 30_000 })).status,
+    ).toBe(200);
   });
 
   it("a model's name may have a colon or a slash", async () => {
@@ -545,6 +682,8 @@ describe("models", () => {
     ["m", { max_output_tokens: null }, "max_output_tokens"],
     ["m", { max_output_tokens: 0 }, "max_output_tokens"],
     ["m", { from: "yesterday" }, "from"],
+    ["m", { from: "2099-01-01" }, "from"],
+    ["m", { prices: undefined, free: true }, "free"],
     ["m", { upstream: "nowhere" }, "upstream"],
     ["m", { cap_field: "max_output_tokens" }, "cap_field"],
     ["m", { kind: "embedding", cap_field: "max_completion_tokens" }, "cap_field"],

@@ -71,16 +71,8 @@ const upstream = (id: string) =>
 const model = (name: string, fromMs: number, cost: number) =>
   putModel(
     env.BOOKS,
-    {
-      model: name,
-      kind: "chat",
-      fromMs,
-      costNanoUsd: { input_tokens: cost },
-      priceNanoUsd: {},
-      free: false,
-      upstream: "main",
-      maxOutputTokens: 100,
-    },
+    { model: name, kind: "chat", upstream: "main", maxOutputTokens: 100 },
+    { fromMs, costNanoUsd: { input_tokens: cost }, priceNanoUsd: {}, free: false },
     1,
   );
 

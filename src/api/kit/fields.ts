@@ -5,6 +5,7 @@
 import * as z from "zod";
 import { BUDGET_DURATIONS } from "../../core/account/tenant.ts";
 import { parseUsd } from "../../core/pricing/money.ts";
+import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 
 export const name = z.string().min(1).max(200);
 
@@ -107,6 +108,15 @@ export const pageRequest = (query: { limit: number; cursor?: string | undefined 
   limit: query.limit,
   cursor: query.cursor ?? null,
 });
+
+/** An object with each unit as an optional field. */
+export const byUnit = <Schema extends z.ZodType>(schema: Schema) =>
+  Object.fromEntries(UNIT_NAMES.map((unit) => [unit, schema.optional()])) as Record<Unit, z.ZodOptional<Schema>>;
+
+export const allowLoss = z
+  .boolean()
+  .optional()
+  .meta({ description: "True: may make an alias cost more than it is sold for; else 409 with the figures" });
 
 /** One page of a list. */
 export const listOf = <Row extends z.ZodType>(row: Row) =>

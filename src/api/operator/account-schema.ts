@@ -3,12 +3,14 @@ import * as z from "zod";
 import { UNIT_NAMES } from "../../core/pricing/usage.ts";
 import {
   ACCOUNT_ID,
+  allowLoss,
   GIVEN_ACCOUNT_ID,
   limitAnswers,
   limitFields,
   modelName,
   name,
   slug,
+  time,
   timeAnswer,
   usd,
   usdAnswer,
@@ -37,7 +39,11 @@ const Override = z
   );
 
 const PlanBody = z
-  .strictObject({ markup_percent: markup.optional(), overrides: z.record(modelName, Override).optional() })
+  .strictObject({
+    markup_percent: markup.optional(),
+    overrides: z.record(modelName, Override).optional(),
+    from: time.optional().meta({ description: "When it begins to hold, as `next_plan` until then; now where absent" }),
+  })
   .meta({
     id: "PlanBody",
     description: "What the account pays where the price book has no price of its own, and overrides by model",
@@ -65,6 +71,7 @@ const fields = {
     .optional()
     .meta({ description: "A stream whose client left: stop it, or read on for its exact usage" }),
   plan: PlanBody.optional(),
+  allow_loss: allowLoss,
   ...limitFields,
 };
 export const AccountBody = z
@@ -78,8 +85,18 @@ export const AccountBody = z
     balance_usd: usd.optional().meta({ description: "Booked as a top-up with the reference `opening`" }),
   })
   .meta({ id: "AccountBody" });
-export const AccountPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "AccountPatch" });
+export const AccountPatch = z
+  .strictObject({
+    ...fields,
+    name: name.optional(),
+    next_plan: z.null().optional().meta({ description: "Null takes back a plan that is to come" }),
+  })
+  .meta({ id: "AccountPatch" });
 
+const PlanAnswer = z.object({
+  markup_percent: z.number(),
+  overrides: z.record(z.string(), z.record(z.string(), z.number())),
+});
 export const AccountAnswer = z
   .object({
     id: z.string(),
@@ -91,10 +108,8 @@ export const AccountAnswer = z
     compute_enabled: z.boolean(),
     compute_upstream: z.string().nullable(),
     on_disconnect: z.enum(["cancel", "drain"]),
-    plan: z.object({
-      markup_percent: z.number(),
-      overrides: z.record(z.string(), z.record(z.string(), z.number())),
-    }),
+    plan: PlanAnswer,
+    next_plan: PlanAnswer.extend({ from: timeAnswer }).nullable(),
     balance_usd: usdAnswer,
     held_usd: usdAnswer,
     created_at: timeAnswer,

@@ -9,7 +9,7 @@ import { READERS } from "../../core/account/operators.ts";
 import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";
 import { NO_LIMITS, STORAGE_GRACE_DAYS } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
-import { NO_PLAN } from "../../core/pricing/prices.ts";
+import { NO_PLAN, planAt } from "../../core/pricing/prices.ts";
 import {
   enterAccount,
   findAccount,
@@ -26,14 +26,16 @@ import { answers, created, ok, route } from "../kit/route.ts";
 import {
   limitsFrom,
   limitsIn,
+  type PlanBody,
   planFrom,
   serializeLimits,
   serializePlan,
   toIso,
   toIsoOrNull,
 } from "../kit/serializers.ts";
-
 import { AccountAnswer, AccountBody, AccountPatch } from "./account-schema.ts";
+import { refusePlanLoss } from "./alias-loss.ts";
+import { fromTime } from "./model-rules.ts";
 import { moveSeat, requireSeat, stillLive, takeFirstSeat } from "./seats.ts";
 
 const OPENING_REFERENCE = "opening";
@@ -41,7 +43,7 @@ const OPENING_REFERENCE = "opening";
 const MOST_LISTED = 100;
 const ASKED_AT_ONCE = 10;
 
-const serializeAccount = (account: Account) => ({
+const serializeAccount = (account: Account, nowMs: number) => ({
   id: account.id,
   number: account.number,
   name: account.name,
@@ -52,7 +54,11 @@ const serializeAccount = (account: Account) => ({
   compute_upstream: account.computeUpstream,
   storage_grace_days: account.storageGraceDays,
   on_disconnect: account.onDisconnect,
-  plan: serializePlan(account.plan),
+  plan: serializePlan(planAt(account, nowMs)),
+  next_plan:
+    account.nextPlan && account.nextPlan.fromMs > nowMs
+      ? { ...serializePlan(account.nextPlan.plan), from: toIso(account.nextPlan.fromMs) }
+      : null,
   balance_usd: toUsd(account.balanceNanoUsd),
   held_usd: toUsd(account.heldNanoUsd),
   created_at: toIso(account.createdAtMs),
@@ -69,11 +75,12 @@ const NEW_ACCOUNT: Omit<AccountFields, "name"> = {
   storageGraceDays: STORAGE_GRACE_DAYS,
   onDisconnect: "cancel",
   plan: NO_PLAN,
+  nextPlan: null,
   limits: NO_LIMITS,
 };
 
 /** Only the fields that a body names. */
-function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields> {
+function changesFrom(body: z.output<typeof AccountPatch>, nowMs: number): Changes<AccountFields> {
   const limits = limitsIn(body);
   return {
     ...(body.name !== undefined && { name: body.name }),
@@ -84,9 +91,17 @@ function changesFrom(body: z.output<typeof AccountPatch>): Changes<AccountFields
     ...(body.storage_grace_days !== undefined && { storageGraceDays: body.storage_grace_days }),
     ...(body.compute_enabled !== undefined && { computeEnabled: body.compute_enabled }),
     ...(body.on_disconnect !== undefined && { onDisconnect: body.on_disconnect }),
-    ...(body.plan !== undefined && { plan: planFrom(body.plan) }),
+    ...(body.next_plan === null && { nextPlan: null }),
+    ...(body.plan !== undefined && planChange(body.plan, nowMs)),
     ...(limits && { limits }),
   };
+}
+
+/** A plan to come stands beside the one that holds. */
+function planChange({ from, ...body }: PlanBody & { from?: number | undefined }, nowMs: number) {
+  const plan = planFrom(body);
+  const fromMs = fromTime(from, nowMs, "plan.from");
+  return fromMs > nowMs ? { nextPlan: { fromMs, plan } } : { plan };
 }
 
 const create = route({
@@ -118,7 +133,7 @@ const patch = route({
   id: "updateAccount",
   method: "patch",
   path: "/admin/accounts/{account}",
-  roles: { finance: ["plan", "credit_limit_usd", "bills_monthly"], support: ["blocked"] },
+  roles: { finance: ["plan", "next_plan", "allow_loss", "credit_limit_usd", "bills_monthly"], support: ["blocked"] },
   summary: "Change what is named, leave the rest",
   body: AccountPatch,
   answers: { 200: answers("The account", AccountAnswer) },
@@ -135,7 +150,7 @@ const remove = route({
 export function addAccounts(api: AdminRoutes): void {
   api.add(create, async ({ work: context, body }) => {
     const made = await makeAccount(context, body);
-    return created(serializeAccount(made));
+    return created(serializeAccount(made, context.now()));
   });
 
   api.add(list, async ({ work: context, query }) => {
@@ -145,7 +160,11 @@ export function addAccounts(api: AdminRoutes): void {
     for (let start = 0; start < page.data.length; start += ASKED_AT_ONCE) {
       const some = page.data.slice(start, start + ASKED_AT_ONCE);
       const accounts = await Promise.all(some.map((row) => context.account(row.number).describe()));
-      data.push(...accounts.filter((account) => account !== undefined).map(serializeAccount));
+      data.push(
+        ...accounts
+          .filter((account) => account !== undefined)
+          .map((account) => serializeAccount(account, context.now())),
+      );
     }
     return ok({ data, next_cursor: page.nextCursor });
   });
@@ -153,17 +172,22 @@ export function addAccounts(api: AdminRoutes): void {
   api.add(get, async ({ work: context, params }) => {
     const { account: id } = params;
     const { object } = await theAccount(context, id);
-    return ok(serializeAccount(known(await object.describe(), "account", id)));
+    return ok(serializeAccount(known(await object.describe(), "account", id), context.now()));
   });
 
   api.add(patch, async ({ work: context, params, body }) => {
     const { account: id } = params;
     const { row, object } = await theLiveAccount(context, id);
     const { compute_upstream: seat, ...rest } = body;
+    const changes = changesFrom(rest, context.now());
+    if (body.plan && !body.allow_loss) {
+      const before = known(await object.describe(), "account", id);
+      await refusePlanLoss(context, id, before, { ...before, ...changes });
+    }
     if (seat !== undefined) await moveSeat(context, row, object, seat);
-    const changed = known(await object.amend(changesFrom(rest)), "account", id);
+    const changed = known(await object.amend(changes), "account", id);
     if (body.name !== undefined) await renameAccount(context.books, row, changed.name);
-    return ok(serializeAccount(changed));
+    return ok(serializeAccount(changed, context.now()));
   });
 
   api.add(remove, async ({ work: context, params }) => {
@@ -187,12 +211,13 @@ async function makeAccount(context: AdminContext, body: z.output<typeof AccountB
   const fields: AccountFields = {
     ...NEW_ACCOUNT,
     name: body.name,
-    ...changesFrom(body),
+    ...changesFrom(body, context.now()),
     limits: limitsFrom(body, NO_LIMITS),
   };
   if (body.compute_upstream && !(body.id && (await findAccount(context.books, body.id)))) {
     await requireSeat(context, body.compute_upstream, body.id ?? null);
   }
+  if (body.plan && !body.allow_loss) await refusePlanLoss(context, body.id ?? null, NEW_ACCOUNT, fields);
   const row = await enterAccount(context.books, body.id, body.name, context.now());
   if (!row.opened && body.compute_upstream) await takeFirstSeat(context, row.id, body.compute_upstream);
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");

@@ -1,6 +1,6 @@
 /** Aliases in bodies and answers. */
 import * as z from "zod";
-import { modelName } from "../kit/fields.ts";
+import { allowLoss, byUnit, modelName, usdAnswer } from "../kit/fields.ts";
 
 const MOST_TARGETS = 32;
 
@@ -15,17 +15,32 @@ const Target = z.strictObject({
     .optional()
     .meta({ description: "Share among equal priorities; 1 by default" }),
 });
+const targets = z.array(Target).min(1).max(MOST_TARGETS);
+const settings = {
+  retry_on: z
+    .array(z.union([z.literal(500), z.literal(502)], { error: "must be 500 or 502" }))
+    .max(2)
+    .optional()
+    .meta({ description: "Further statuses after which calls without a lasting effect go to the next target" }),
+  allow_loss: allowLoss,
+};
 export const AliasBody = z
   .strictObject({
-    targets: z.array(Target).min(1).max(MOST_TARGETS),
+    targets,
     account: z.string().nullable().optional().meta({ description: "For this account alone" }),
-    retry_on: z
-      .array(z.union([z.literal(500), z.literal(502)], { error: "must be 500 or 502" }))
-      .max(2)
-      .optional()
-      .meta({ description: "Further statuses after which calls without a lasting effect go to the next target" }),
+    ...settings,
   })
   .meta({ id: "AliasBody" });
+export const AliasPatch = z.strictObject({ targets: targets.optional(), ...settings }).meta({ id: "AliasPatch" });
+
+const MarginAnswer = z.object({
+  upstream: z.string(),
+  model: z.string(),
+  units: z.object(
+    byUnit(z.object({ cost_usd: usdAnswer, price_usd: usdAnswer, margin_usd: usdAnswer.meta({ description: "USD" }) })),
+  ),
+  loss: z.boolean().meta({ description: "True: some unit costs more here than the alias is sold for" }),
+});
 
 export const AliasAnswer = z
   .object({
@@ -33,5 +48,8 @@ export const AliasAnswer = z
     account: z.string().nullable(),
     targets: z.array(z.object({ upstream: z.string(), model: z.string(), priority: z.int(), weight: z.number() })),
     retry_on: z.array(z.union([z.literal(500), z.literal(502)])),
+    margins: z.array(MarginAnswer).meta({
+      description: "Of each target, in their order: what a unit costs and brings now, without any account's markup",
+    }),
   })
   .meta({ id: "Alias" });

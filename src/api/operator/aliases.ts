@@ -3,23 +3,51 @@
 import * as z from "zod";
 import { READERS } from "../../core/account/operators.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
-import { type AliasRow, parseInstanceModel } from "../../core/routing/routes.ts";
-import { deleteAlias, findAlias, listAliases, putAlias } from "../../platform/d1/aliases.ts";
+import { toUsd } from "../../core/pricing/money.ts";
+import { NO_PLAN } from "../../core/pricing/prices.ts";
+import { marginsOf, type UnitMargin } from "../../core/routing/alias-margin.ts";
+import { type AliasRow, parseInstanceModel, type RoutingSnapshot, type Target } from "../../core/routing/routes.ts";
+import { deleteAlias, findAlias, listAliases, putAlias, readAlias } from "../../platform/d1/aliases.ts";
 import { findInstance } from "../../platform/d1/instances.ts";
+import { readRouting } from "../../platform/d1/routing.ts";
 import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, modelName, namedPage, pageRequest } from "../kit/fields.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { requireAccount, requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
+import { refuseAliasLoss } from "./alias-loss.ts";
+import { AliasAnswer, AliasBody, AliasPatch } from "./alias-schema.ts";
 
-import { AliasAnswer, AliasBody } from "./alias-schema.ts";
+type Prices = Pick<RoutingSnapshot, "models">;
 
-const serializeAlias = (row: AliasRow) => ({
+const serializeAlias = (row: AliasRow, prices: Prices, nowMs: number) => ({
   alias: row.alias,
   account: row.account,
   targets: row.targets.map((target) => ({ ...target })),
   retry_on: [...row.retryOn],
+  margins: row.targets.map((target) => serializeMargin(target, marginsOf(prices, row, target, NO_PLAN, nowMs))),
 });
+
+const serializeMargin = ({ upstream, model }: Target, margins: readonly UnitMargin[]) => ({
+  upstream,
+  model,
+  units: Object.fromEntries(
+    margins.map(({ unit, costNanoUsd, priceNanoUsd }) => [
+      unit,
+      {
+        cost_usd: toUsd(costNanoUsd),
+        price_usd: toUsd(priceNanoUsd),
+        margin_usd: toUsd(priceNanoUsd - costNanoUsd),
+      },
+    ]),
+  ),
+  loss: margins.some(({ costNanoUsd, priceNanoUsd }) => costNanoUsd > priceNanoUsd),
+});
+
+async function shown(context: AdminContext, row: AliasRow) {
+  const nowMs = context.now();
+  return serializeAlias(row, await readRouting(context.books, nowMs), nowMs);
+}
 
 const owner = z.string().optional().meta({ description: "The alias that this account has for itself" });
 
@@ -29,6 +57,15 @@ const put = route({
   path: "/admin/aliases/{alias}",
   summary: "Make or replace an alias",
   body: AliasBody,
+  answers: { 200: answers("The alias", AliasAnswer) },
+});
+const patch = route({
+  id: "updateAlias",
+  method: "patch",
+  path: "/admin/aliases/{alias}",
+  summary: "Change what is named of the common alias, leave the rest; with `account`, of that account's own",
+  query: z.strictObject({ account: owner }),
+  body: AliasPatch,
   answers: { 200: answers("The alias", AliasAnswer) },
 });
 const list = route({
@@ -61,24 +98,28 @@ const remove = route({
 export function addAliases(api: AdminRoutes): void {
   api.add(put, async ({ work: context, params, body }) => {
     const row = aliasFrom(params.alias, body);
-    await requireAccount(context, row.account);
-    await requireUpstreams(context, row.targets, (index) => `targets.${index}.upstream`);
-    await refuseForeignInstances(context, row);
+    await check(context, row, body.allow_loss);
     await putAlias(context.books, row, context.now());
     await context.edge.routingChanged();
-    return ok(serializeAlias(row));
+    return ok(await shown(context, row));
+  });
+
+  api.add(patch, async ({ work: context, params: { alias }, query, body }) => {
+    return ok(await shown(context, await change(context, alias, query.account ?? null, body)));
   });
 
   api.add(list, async ({ work: context, query }) => {
     const page = await listAliases(context.books, pageRequest(query), query.account);
-    return ok({ data: page.data.map(serializeAlias), next_cursor: page.nextCursor });
+    const nowMs = context.now();
+    const prices = await readRouting(context.books, nowMs);
+    return ok({ data: page.data.map((row) => serializeAlias(row, prices, nowMs)), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work: context, params, query }) => {
     const { alias: called } = params;
     const { account } = query;
     const row = await findAlias(context.books, called, account ?? null);
-    return ok(serializeAlias(known(row, "alias", called)));
+    return ok(await shown(context, known(row, "alias", called)));
   });
 
   api.add(remove, async ({ work: context, params, query }) => {
@@ -90,6 +131,47 @@ export function addAliases(api: AdminRoutes): void {
   });
 }
 
+/** How often a change is made up anew because another came in between. */
+const TRIES = 5;
+
+/** Changes the alias as it is now. Of two changes at once the second is made to what the first left. */
+async function change(
+  context: AdminContext,
+  called: string,
+  account: string | null,
+  body: z.output<typeof AliasPatch>,
+): Promise<AliasRow> {
+  for (let tried = 0; tried < TRIES; tried++) {
+    const { row, version } = known(await readAlias(context.books, called, account), "alias", called);
+    const changed: AliasRow = {
+      ...row,
+      ...(body.targets && { targets: targetsFrom(body.targets) }),
+      ...(body.retry_on && { retryOn: [...new Set(body.retry_on)] }),
+    };
+    await check(context, changed, body.allow_loss);
+    if (await putAlias(context.books, changed, context.now(), version)) {
+      await context.edge.routingChanged();
+      return changed;
+    }
+  }
+  throw conflict("alias_changing", `Others change the alias '${called}' at this moment. Send this again.`);
+}
+
+async function check(context: AdminContext, row: AliasRow, allowLoss: boolean | undefined): Promise<void> {
+  await requireAccount(context, row.account);
+  await requireUpstreams(context, row.targets, (index) => `targets.${index}.upstream`);
+  await refuseForeignInstances(context, row);
+  if (!allowLoss) await refuseAliasLoss(context, row);
+}
+
+const targetsFrom = (targets: z.output<typeof AliasBody>["targets"]): Target[] =>
+  targets.map(({ upstream, model, priority, weight }) => ({
+    upstream,
+    model,
+    priority: priority ?? 0,
+    weight: weight ?? 1,
+  }));
+
 function aliasFrom(called: string, body: z.output<typeof AliasBody>): AliasRow {
   if (called.includes(":") || !modelName.safeParse(called).success) {
     throw invalid("alias", "`alias` must be 1 to 200 characters without spaces and without `:`.");
@@ -97,12 +179,7 @@ function aliasFrom(called: string, body: z.output<typeof AliasBody>): AliasRow {
   return {
     alias: called,
     account: body.account ? asId<AccountId>(body.account) : null,
-    targets: body.targets.map((target) => ({
-      upstream: target.upstream,
-      model: target.model,
-      priority: target.priority ?? 0,
-      weight: target.weight ?? 1,
-    })),
+    targets: targetsFrom(body.targets),
     retryOn: [...new Set(body.retry_on ?? [])],
   };
 }

@@ -1,53 +1,89 @@
 /**
- * `/admin/models`: the price book. Each PUT adds a row that is valid from its `from` on. Earlier rows stay and explain
- * old charges. Token prices are USD per million, the others USD per second, image or request.
+ * `/admin/models`: the price book. A PUT or PATCH says what a model is and where it runs, which holds at once. Prices are
+ * dated: earlier ones stay and explain old charges. Token prices are USD per million, the others USD per second, image or
+ * request.
  */
 
 import * as z from "zod";
 import { READERS } from "../../core/account/operators.ts";
-import type { ModelKind, ModelRow } from "../../core/pricing/prices.ts";
-import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
-import { deleteModel, listModels, modelHistory, putModel } from "../../platform/d1/models.ts";
-import type { AdminRoutes } from "../kit/context.ts";
-import { Deleted, deleted, listOf, modelName, namedPage, pageRequest } from "../kit/fields.ts";
-import { invalid, notFound } from "../kit/problem.ts";
+import type { DatedPrices, ModelKind, ModelRow, ModelSettings } from "../../core/pricing/prices.ts";
+import {
+  changeModel,
+  deleteModel,
+  deletePrices,
+  findModel,
+  listModels,
+  modelHistory,
+  putModel,
+  putPrices,
+} from "../../platform/d1/models.ts";
+import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
+import { Deleted, deleted, listOf, namedPage, pageRequest, time } from "../kit/fields.ts";
+import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
-import { pricesFrom, serializePrices, toIso } from "../kit/serializers.ts";
+import { serializePrices, toIso } from "../kit/serializers.ts";
+import { refusePriceLoss } from "./alias-loss.ts";
+import { checkedPrices, checkSettings, fromTime } from "./model-rules.ts";
+import { ModelAnswer, ModelBody, ModelPatch, ModelPricesBody, RowAnswer } from "./model-schema.ts";
 
-import { ModelAnswer, ModelBody, RowAnswer } from "./model-schema.ts";
-
-const serializeRow = (row: ModelRow) => ({
-  model: row.model,
-  kind: row.kind,
-  prices: serializePrices(row.costNanoUsd, row.priceNanoUsd),
-  free: row.free,
-  from: toIso(row.fromMs),
-  max_output_tokens: row.maxOutputTokens ?? null,
-  context_tokens: row.contextTokens ?? null,
-  prompt_overhead_tokens: row.promptOverheadTokens ?? null,
-  max_part_tokens: row.maxPartTokens ?? null,
-  part_tokens: row.partTokens ?? null,
-  display_name: row.displayName ?? null,
-  vram_gb: row.vramGb ?? null,
-  cap_field: row.capField ?? null,
-  upstream: row.upstream ?? null,
+const serializeModel = (model: ModelSettings, prices: DatedPrices | null) => ({
+  model: model.model,
+  kind: model.kind,
+  prices: prices ? serializePrices(prices.costNanoUsd, prices.priceNanoUsd) : {},
+  free: prices?.free ?? false,
+  from: prices && toIso(prices.fromMs),
+  max_output_tokens: model.maxOutputTokens ?? null,
+  context_tokens: model.contextTokens ?? null,
+  prompt_overhead_tokens: model.promptOverheadTokens ?? null,
+  max_part_tokens: model.maxPartTokens ?? null,
+  part_tokens: model.partTokens ?? null,
+  display_name: model.displayName ?? null,
+  vram_gb: model.vramGb ?? null,
+  cap_field: model.capField ?? null,
+  upstream: model.upstream ?? null,
 });
+const serializeRow = (row: ModelRow) => serializeModel(row, row);
 
 const put = route({
   id: "putModel",
   method: "put",
   path: "/admin/models/{model}",
-  summary: "Add a row to the price book; one with the same `from` is replaced",
+  summary: "Say what a model is and where it runs, at once; with `prices`, what it costs from now on",
   body: ModelBody,
+  answers: { 200: answers("The model", ModelAnswer) },
+});
+const patch = route({
+  id: "updateModel",
+  method: "patch",
+  path: "/admin/models/{model}",
+  summary: "Change what is named of a model, leave the rest and its prices",
+  body: ModelPatch,
+  answers: { 200: answers("The model", ModelAnswer) },
+});
+const price = route({
+  id: "putModelPrices",
+  method: "put",
+  path: "/admin/models/{model}/prices",
+  roles: { finance: "all" },
+  summary: "Set prices from a time on; those with the same `from` are replaced",
+  body: ModelPricesBody,
   answers: { 200: answers("The row", RowAnswer) },
+});
+const unprice = route({
+  id: "deleteModelPrices",
+  method: "delete",
+  path: "/admin/models/{model}/prices/{from}",
+  roles: { finance: "all" },
+  summary: "Take back prices that are to come",
+  answers: { 200: answers("Deleted", Deleted) },
 });
 const list = route({
   id: "listModels",
   method: "get",
   path: "/admin/models",
   roles: READERS,
-  summary: "List each model with the row that holds now, or the first to come",
+  summary: "List each model with the prices that hold now, or the first to come",
   query: z.strictObject(namedPage),
   answers: { 200: answers("Rows by model", listOf(RowAnswer)) },
 });
@@ -56,7 +92,7 @@ const get = route({
   method: "get",
   path: "/admin/models/{model}",
   roles: READERS,
-  summary: "Read the row that holds now, or the first to come, and the history",
+  summary: "Read a model with the prices that hold now, or the first to come, and the history",
   answers: { 200: answers("The model", ModelAnswer) },
 });
 const remove = route({
@@ -69,26 +105,51 @@ const remove = route({
 
 export function addModels(api: AdminRoutes): void {
   api.add(put, async ({ work: context, params, body }) => {
-    const row = rowFrom(params.model, body, context.now());
-    if (row.upstream !== undefined) await requireUpstreams(context, [{ upstream: row.upstream }], () => "upstream");
-    await putModel(context.books, row, context.now());
+    if (body.from !== undefined) throw invalid("from", DATED);
+    const model = checkSettings(settingsOf({ model: params.model, kind: body.kind }, body));
+    const prices = pricesIn(model.kind, body, context.now());
+    await requireUpstream(context, model);
+    if (prices && !body.allow_loss) await refusePriceLoss(context, model, prices);
+    await putModel(context.books, model, prices, context.now());
     await context.edge.routingChanged();
-    return ok(serializeRow(row));
+    return ok(await readModel(context, model.model));
   });
 
+  api.add(patch, async ({ work: context, params: { model: called }, body }) => {
+    await change(context, called, body);
+    return ok(await readModel(context, called));
+  });
+
+  api.add(price, async ({ work: context, params: { model: called }, body }) => {
+    const { settings } = known(await findModel(context.books, called), "model", called);
+    const prices = checkedPrices(settings.kind, body, fromTime(body.from, context.now(), "from"));
+    if (!body.allow_loss) await refusePriceLoss(context, settings, prices);
+    if (!(await putPrices(context.books, called, prices, context.now()))) throw notFound("model", called);
+    await context.edge.routingChanged();
+    return ok(serializeModel(settings, prices));
+  });
+
+  api.add(unprice, async ({ work: context, params: { model: called, from } }) => {
+    const parsed = time.safeParse(from);
+    if (!parsed.success) throw invalid("from", "`from` must be the time of a row, as `history` shows it.");
+    if (!(await deletePrices(context.books, called, parsed.data, context.now()))) {
+      await refuseUnpricing(context, called, parsed.data);
+    }
+    await context.edge.routingChanged();
+    return ok(deleted(toIso(parsed.data)));
+  });
+
+  addReads(api);
+}
+
+function addReads(api: AdminRoutes): void {
   api.add(list, async ({ work: context, query }) => {
     const page = await listModels(context.books, pageRequest(query), context.now());
-    return ok({ data: page.data.map(serializeRow), next_cursor: page.nextCursor });
+    const data = page.data.map(({ settings, prices }) => serializeModel(settings, prices));
+    return ok({ data, next_cursor: page.nextCursor });
   });
 
-  api.add(get, async ({ work: context, params }) => {
-    const { model: called } = params;
-    const history = await modelHistory(context.books, called);
-    const now = context.now();
-    const row = history.find(({ fromMs }) => fromMs <= now) ?? history.at(-1);
-    if (!row) throw notFound("model", called);
-    return ok({ ...serializeRow(row), history: history.map(serializeRow) });
-  });
+  api.add(get, async ({ work: context, params: { model: called } }) => ok(await readModel(context, called)));
 
   api.add(remove, async ({ work: context, params }) => {
     const { model: called } = params;
@@ -98,101 +159,66 @@ export function addModels(api: AdminRoutes): void {
   });
 }
 
-function rowFrom(called: string, body: z.output<typeof ModelBody>, nowMs: number): ModelRow {
-  if (!modelName.safeParse(called).success) {
-    throw invalid("model", "`model` must be 1 to 200 characters without spaces.");
-  }
-  checkPrices(body);
-  checkCompute(called, body);
-  if (body.kind === "chat" && !body.max_output_tokens) {
-    throw invalid(
-      "max_output_tokens",
-      "`max_output_tokens` is required for chat models: the money held for a call is computed from it.",
-    );
-  }
-  if (body.kind !== "chat" && body.cap_field) {
-    throw invalid("cap_field", "`cap_field` is for chat models: no other call has an output cap.");
-  }
-  return {
-    model: called,
-    kind: body.kind,
-    fromMs: body.from ?? nowMs,
-    ...pricesFrom(body.prices),
-    free: body.free ?? false,
-    ...(body.upstream && { upstream: body.upstream }),
-    ...(body.max_output_tokens && { maxOutputTokens: body.max_output_tokens }),
-    ...(body.context_tokens && { contextTokens: body.context_tokens }),
-    ...(typeof body.prompt_overhead_tokens === "number" && { promptOverheadTokens: body.prompt_overhead_tokens }),
-    ...(typeof body.max_part_tokens === "number" && { maxPartTokens: body.max_part_tokens }),
-    ...(typeof body.part_tokens === "number" && { partTokens: body.part_tokens }),
-    ...(body.display_name && { displayName: body.display_name }),
-    ...(body.vram_gb && { vramGb: body.vram_gb }),
-    ...(body.cap_field && { capField: body.cap_field }),
-  };
+const DATED =
+  "`from` is for prices alone, so that no price moves traffic on its day: send `prices` and `from` to " +
+  "PUT /admin/models/{model}/prices.";
+
+async function readModel(context: AdminContext, called: string) {
+  const { settings } = known(await findModel(context.books, called), "model", called);
+  const history = await modelHistory(context.books, called);
+  const now = context.now();
+  const row = history.find(({ fromMs }) => fromMs <= now) ?? history.at(-1) ?? null;
+  return { ...serializeModel(settings, row), history: history.map(serializeRow) };
 }
 
-/** Rows for rented machines and storage have names and units of their own, which a model's row must not use. */
-function checkCompute(called: string, { kind, prices, upstream, free }: z.output<typeof ModelBody>): void {
-  const sold = SOLD[kind];
-  if (sold ? !sold.name.test(called) : /^(gpu|storage)\//.test(called)) {
-    const hint = sold ? sold.hint : "Names with `gpu/` and `storage/` are for those kinds.";
-    throw invalid("model", `\`${called}\` cannot be of the kind \`${kind}\`. ${hint}`);
-  }
-  const units = sold?.units ?? MODEL_UNITS;
-  const other = UNIT_NAMES.find((unit) => prices[unit] !== undefined && !units.includes(unit));
-  if (other) {
-    throw invalid(
-      `prices.${other}`,
-      `\`prices.${other}\` is no unit of the kind \`${kind}\`: it has ${units.join(", ")}.`,
-    );
-  }
-  if (sold && upstream)
-    throw invalid("upstream", `\`upstream\` is for models. A \`${kind}\` is sold where the account has its seat.`);
-  if (sold && free) throw invalid("free", `A \`${kind}\` cannot be free: leave out \`free\`.`);
+async function requireUpstream(context: AdminContext, { upstream }: ModelSettings): Promise<void> {
+  if (upstream !== undefined) await requireUpstreams(context, [{ upstream }], () => "upstream");
 }
 
-interface Sold {
-  readonly name: RegExp;
-  readonly hint: string;
-  readonly units: readonly Unit[];
-}
-const SOLD: { readonly [K in ModelKind]?: Sold } = {
-  gpu: {
-    name: /^gpu\/./,
-    hint: "Name it `gpu/<gpu_type>`, the type URI-encoded.",
-    units: ["gpu_hours", "interruptible_gpu_hours"],
-  },
-  storage: {
-    name: /^storage\/(drive|filesystem)$/,
-    hint: "Name it `storage/drive` or `storage/filesystem`.",
-    units: ["storage_gb_days"],
-  },
-};
-const SOLD_UNITS = Object.values(SOLD).flatMap(({ units }) => units);
-const MODEL_UNITS: readonly Unit[] = UNIT_NAMES.filter((unit) => !SOLD_UNITS.includes(unit));
+/** How often a change is made up anew because another came in between. */
+const TRIES = 5;
 
-/** Guards against giving a model away by mistake: unless it is marked free, it needs a price above zero. */
-function checkPrices({ prices, free }: z.output<typeof ModelBody>): void {
-  const priced = UNIT_NAMES.filter((unit) => prices[unit] !== undefined);
-  if (priced.length === 0) throw invalid("prices", "`prices` must name at least one unit.");
-  for (const unit of priced) {
-    const { cost_usd: cost, price_usd: price } = prices[unit] ?? { cost_usd: 0 };
-    if (free) {
-      if (price)
-        throw invalid(
-          `prices.${unit}.price_usd`,
-          `\`prices.${unit}.price_usd\` must not be set for a free model. Leave it out, or leave out \`free\`.`,
-        );
-    } else if (price === 0) {
-      throw invalid(
-        `prices.${unit}.price_usd`,
-        `\`prices.${unit}.price_usd\` must be above zero. Set \`free\` if the model costs tenants nothing.`,
-      );
-    } else if (!price && cost === 0) {
-      throw invalid(
-        `prices.${unit}.cost_usd`,
-        `\`prices.${unit}.cost_usd\` must be above zero where no \`price_usd\` is given: the price is made of it.`,
-      );
+/** Changes the model as it is now. Of two changes at once the second is made to what the first left. */
+async function change(context: AdminContext, called: string, body: z.output<typeof ModelPatch>): Promise<void> {
+  for (let tried = 0; tried < TRIES; tried++) {
+    const { settings, version } = known(await findModel(context.books, called), "model", called);
+    const model = checkSettings(settingsOf(settings, body));
+    await requireUpstream(context, model);
+    if (await changeModel(context.books, model, context.now(), version)) {
+      await context.edge.routingChanged();
+      return;
     }
   }
+  throw conflict("model_changing", `Others change the model '${called}' at this moment. Send this again.`);
+}
+
+async function refuseUnpricing(context: AdminContext, called: string, fromMs: number): Promise<never> {
+  const history = await modelHistory(context.books, called);
+  if (!history.some((row) => row.fromMs === fromMs)) throw notFound("from", toIso(fromMs));
+  throw conflict("prices_in_force", "These prices hold already. Set others; what was charged stays as it was.", "from");
+}
+
+function pricesIn(kind: ModelKind, body: z.output<typeof ModelBody>, nowMs: number): DatedPrices | null {
+  if (body.prices) return checkedPrices(kind, { prices: body.prices, free: body.free }, nowMs);
+  if (body.free !== undefined) throw invalid("free", "`free` goes with `prices`: send both, or neither.");
+  return null;
+}
+
+/** `base` with what the body names; null takes a value away. */
+function settingsOf(base: ModelSettings, body: z.output<typeof ModelPatch>): ModelSettings {
+  const given = <T>(value: T | null | undefined, kept: T | undefined): T | undefined =>
+    value === undefined ? kept : (value ?? undefined);
+  return {
+    model: base.model,
+    kind: body.kind ?? base.kind,
+    upstream: given(body.upstream || body.upstream === undefined ? body.upstream : null, base.upstream),
+    maxOutputTokens: given(body.max_output_tokens, base.maxOutputTokens),
+    contextTokens: given(body.context_tokens, base.contextTokens),
+    promptOverheadTokens: given(body.prompt_overhead_tokens, base.promptOverheadTokens),
+    maxPartTokens: given(body.max_part_tokens, base.maxPartTokens),
+    partTokens: given(body.part_tokens, base.partTokens),
+    displayName: given(body.display_name, base.displayName),
+    vramGb: given(body.vram_gb, base.vramGb),
+    capField: given(body.cap_field, base.capField),
+  };
 }

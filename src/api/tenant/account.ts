@@ -3,7 +3,7 @@ import * as z from "zod";
 import type { LevelStanding, Standing } from "../../core/account/key-status.ts";
 import { allowsModel } from "../../core/account/model-access.ts";
 import { toUsd } from "../../core/pricing/money.ts";
-import { MODEL_KINDS, tenantPrices } from "../../core/pricing/prices.ts";
+import { MODEL_KINDS, planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import { callableModels, type RoutingSnapshot, resolveModel } from "../../core/routing/routes.ts";
 import { limitAnswers, listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
@@ -106,7 +106,7 @@ function serializeState({ account, key, levels }: Standing, routing: RoutingSnap
     const resolution = resolveModel(routing, account.id, model, EVERYTHING, nowMs);
     if (!resolution.ok || !allowsModel(key.models, model)) return [];
     const { row } = resolution.route;
-    const { prices } = tenantPrices(row, account.plan, model);
+    const { prices } = tenantPrices(row, planAt(account, nowMs), model);
     return [{ id: model, kind: row.kind, prices: mapUnits(prices, toUsd) }];
   });
   return {

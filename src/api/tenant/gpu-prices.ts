@@ -3,7 +3,7 @@
  * Without one only prices show that the operator set: cost and markup would tell the cost.
  */
 import { priceDocuments } from "../../core/compute/market.ts";
-import { type Plan, tenantPrices } from "../../core/pricing/prices.ts";
+import { type Plan, planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { askOrRefuse } from "../../gateway/account-client.ts";
 import { authenticate } from "../../gateway/authenticate.ts";
@@ -33,7 +33,7 @@ async function planOf({ headers }: Request, ports: PlatformPorts): Promise<{ pla
   const { caller } = authentication;
   const answer = await askOrRefuse(ports, caller.number, null, (object) => object.standing(caller.digest));
   if (!answer) return { plan: null };
-  return answer.ok ? { plan: answer.standing.account.plan } : withoutKey(answer.refusal);
+  return answer.ok ? { plan: planAt(answer.standing.account, ports.now()) } : withoutKey(answer.refusal);
 }
 
 /** Nobody is shown others' prices because we could not ask. */

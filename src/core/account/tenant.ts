@@ -7,7 +7,7 @@
  */
 
 import type { AccountId, AccountNumber, CallId, KeyId, TeamId } from "../ids.ts";
-import type { Plan } from "../pricing/prices.ts";
+import type { DatedPlan, Plan } from "../pricing/prices.ts";
 import type { LimitName } from "../refusal.ts";
 
 export const BUDGET_DURATIONS = ["day", "week", "month", "total"] as const;
@@ -55,6 +55,8 @@ export interface AccountFields {
   readonly storageGraceDays: number | null;
   readonly onDisconnect: "cancel" | "drain";
   readonly plan: Plan;
+  /** Holds in place of `plan` from its time on. */
+  readonly nextPlan: DatedPlan | null;
   readonly limits: Limits;
 }
 export interface Account extends AccountFields {

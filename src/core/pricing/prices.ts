@@ -28,16 +28,10 @@ export type CapField = (typeof CAP_FIELDS)[number];
 /** Nano-USD per `perPrice` of a unit (a million tokens, a second, an image, a request). */
 export type UnitPrices = { readonly [U in Unit]?: number };
 
-/** One row of the price book, valid from `fromMs` until a later row of the same model. */
-export interface ModelRow {
+/** What a model is and where it runs. Holds at once, whatever prices are to come. */
+export interface ModelSettings {
   readonly model: string;
   readonly kind: ModelKind;
-  readonly fromMs: number;
-  readonly costNanoUsd: UnitPrices;
-  /** Only units with a price of their own; for the others the tenant pays cost plus the plan's markup. */
-  readonly priceNanoUsd: UnitPrices;
-  /** Costs the tenant nothing. If false, every price must be above zero. */
-  readonly free: boolean;
   /** If set, tenants may call the model at this upstream by its own id. */
   readonly upstream?: string | undefined;
   readonly maxOutputTokens?: number | undefined;
@@ -54,6 +48,19 @@ export interface ModelRow {
   readonly capField?: CapField | undefined;
 }
 
+/** Prices of a model, valid from `fromMs` until later ones of the same model. */
+export interface DatedPrices {
+  readonly fromMs: number;
+  readonly costNanoUsd: UnitPrices;
+  /** Only units with a price of their own; for the others the tenant pays cost plus the plan's markup. */
+  readonly priceNanoUsd: UnitPrices;
+  /** Costs the tenant nothing. If false, every price must be above zero. */
+  readonly free: boolean;
+}
+
+/** One row of the price book. */
+export interface ModelRow extends ModelSettings, DatedPrices {}
+
 /** How an account's prices differ from the price book's. */
 export interface Plan {
   /** Added to cost where a row has no price of its own. At most 6 decimals. */
@@ -65,6 +72,18 @@ export type PlanOverride =
   | { readonly kind: "markup"; readonly markupPercent: number };
 
 export const NO_PLAN: Plan = { markupPercent: 0, overrides: {} };
+
+/** A plan that holds from `fromMs` on. */
+export interface DatedPlan {
+  readonly fromMs: number;
+  readonly plan: Plan;
+}
+
+/** The plan that holds: the next one once its time has come. Accounts of before have no next one. */
+export const planAt = (
+  { plan, nextPlan }: { readonly plan: Plan; readonly nextPlan?: DatedPlan | null },
+  nowMs: number,
+): Plan => (nextPlan && nextPlan.fromMs <= nowMs ? nextPlan.plan : plan);
 
 /** The prices of one call, fixed at admission, and the name of the rule that set them (kept in the usage event). */
 export interface FixedPrices {

@@ -132,7 +132,7 @@ export function parseInstanceModel(model: string): { name: string; instanceId: n
 }
 
 /** The price book row of a model that is valid now. */
-export function rowOf(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
+export function rowOf(routing: Pick<RoutingSnapshot, "models">, model: string, nowMs: number): ModelRow | undefined {
   return own(routing.models, model)?.find((row) => row.fromMs <= nowMs);
 }
 
@@ -172,9 +172,18 @@ function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves,
   if (!serves.instances && alias.targets.some((target) => parseInstanceModel(target.model))) {
     return wrongKind(alias.alias, "user inference instances");
   }
-  const first = alias.targets.reduce((best, target) => (target.priority < best.priority ? target : best));
-  const row = rowOf(routing, alias.alias, nowMs) ?? rowOf(routing, first.model, nowMs);
+  const row = pricedAs(routing, alias, nowMs);
   return priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn);
+}
+
+/** The row that an alias is sold by: its own, or else that of the target that is asked first. */
+export function pricedAs(
+  routing: Pick<RoutingSnapshot, "models">,
+  alias: AliasRow,
+  nowMs: number,
+): ModelRow | undefined {
+  const first = alias.targets.reduce((best, target) => (target.priority < best.priority ? target : best));
+  return rowOf(routing, alias.alias, nowMs) ?? rowOf(routing, first.model, nowMs);
 }
 
 /** Unknown ids and other accounts' ids get the same answer after the same look-ups, so ids cannot be probed. */

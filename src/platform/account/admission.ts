@@ -13,7 +13,7 @@ import { namedLimitRefusal } from "../../core/account/named-limits.ts";
 import type { KeyDigest, KeyId } from "../../core/ids.ts";
 import { type Outcome, type Refused, refused } from "../../core/outcome.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
-import { tenantPrices } from "../../core/pricing/prices.ts";
+import { planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books, LiveCaller } from "./state.ts";
@@ -38,7 +38,7 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
 
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
-  const fixed = tenantPrices(request.row, account.plan, request.model);
+  const fixed = tenantPrices(request.row, planAt(account, nowMs), request.model);
   const tooMany = namedRefusal(books, request, caller.key.id, nowMs);
   if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
   const decision = decideAdmission({

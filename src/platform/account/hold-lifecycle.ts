@@ -29,6 +29,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   const { usage } = settlement.reading;
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
+  books.marginWatch.settled(books.tenants.account().id, hold, settlement, actualNanoUsd, nowMs);
   const entryId = books.charge(hold, chargedNanoUsd, nowMs);
   books.end(hold, {
     state: "settled",

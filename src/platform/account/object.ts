@@ -182,7 +182,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
     this.#store.transact((books, nowMs) => {
-      books.tenants.amend(changes, books.money());
+      books.tenants.amend(changes, books.money(), nowMs);
       turnUnpaid(books, nowMs);
     });
     return this.describe();
@@ -273,7 +273,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async moveSeat(from: string | null, to: string | null): Promise<SeatMove | undefined> {
-    return this.#store.transact((books) => moveSeat(books, from, to));
+    return this.#store.transact((books, nowMs) => moveSeat(books, from, to, nowMs));
   }
 
   async knownTags(tags: readonly string[]): Promise<readonly KnownTag[] | undefined> {

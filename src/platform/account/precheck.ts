@@ -7,7 +7,7 @@
 import { limitRefusal, ratesOf } from "../../core/account/limits.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
 import { refused } from "../../core/outcome.ts";
-import { tenantPrices } from "../../core/pricing/prices.ts";
+import { planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import { authenticate, forbid, namedRefusal, refuseRepeat, sentBefore } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books } from "./state.ts";
@@ -27,7 +27,7 @@ export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired
   const forbidden = forbid(caller, inquiry.access, inquiry.model);
   if (forbidden) return refused(forbidden);
   const { row, model, unit, purpose } = inquiry;
-  const fixed = tenantPrices(row, books.tenants.account().plan, model);
+  const fixed = tenantPrices(row, planAt(books.tenants.account(), nowMs), model);
   if (unit !== null && !row.free && fixed.prices[unit] === undefined) {
     return refused({ kind: "model_not_priced", model });
   }

@@ -27,6 +27,7 @@ import { Jobs } from "./tables/jobs.ts";
 import { Keys } from "./tables/keys.ts";
 import { Ledger } from "./tables/ledger.ts";
 import type { Subject } from "./tables/limit-scopes.ts";
+import { MarginWatch } from "./tables/margin-watch.ts";
 import { OperatorBook } from "./tables/operator-losses.ts";
 import { Outbox } from "./tables/outbox.ts";
 import { OverrunWatch } from "./tables/overrun-watch.ts";
@@ -57,6 +58,7 @@ export class Books {
   readonly spending: Spending;
   readonly operatorBook: OperatorBook;
   readonly overrunWatch: OverrunWatch;
+  readonly marginWatch = new MarginWatch();
   readonly outbox: Outbox;
   readonly ownedIds: OwnedIds;
   readonly jobs: Jobs;

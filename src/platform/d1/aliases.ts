@@ -23,15 +23,26 @@ export const aliasOf = (stored: StoredAlias): AliasRow => ({
   retryOn: JSON.parse(stored.retry_on) as AliasRow["retryOn"],
 });
 
-export async function putAlias(books: D1Database, row: AliasRow, nowMs: number): Promise<void> {
-  await books
+/** `expected`: writes only over the row that was read with this version. Returns false if it is not so any more. */
+export async function putAlias(
+  books: D1Database,
+  row: AliasRow,
+  nowMs: number,
+  expected: number | "any" = "any",
+): Promise<boolean> {
+  const { meta } = await books
     .prepare(
-      `insert into aliases (${ALIAS_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?5)
+      `insert into aliases (${ALIAS_COLUMNS}, created_ms, changed_ms)
+       select ?1, ?2, ?3, ?4, ?5, ?5
+         where ?6 = 'any' or (select changed_ms from aliases where alias = ?1 and account is ?2) = ?6
        on conflict (alias, coalesce(account, '')) do update set targets = excluded.targets,
-         retry_on = excluded.retry_on, changed_ms = excluded.changed_ms`,
+         retry_on = excluded.retry_on,
+         -- Never the same twice: it is the version too.
+         changed_ms = max(excluded.changed_ms, aliases.changed_ms + 1)`,
     )
-    .bind(row.alias, row.account, JSON.stringify(row.targets), JSON.stringify(row.retryOn), nowMs)
+    .bind(row.alias, row.account, JSON.stringify(row.targets), JSON.stringify(row.retryOn), nowMs, expected)
     .run();
+  return meta.changes > 0;
 }
 
 /** The common alias (`account` null) or the account's own. */
@@ -40,11 +51,20 @@ export async function findAlias(
   alias: string,
   account: string | null,
 ): Promise<AliasRow | undefined> {
+  return (await readAlias(books, alias, account))?.row;
+}
+
+/** With the version that `putAlias` takes. */
+export async function readAlias(
+  books: D1Database,
+  alias: string,
+  account: string | null,
+): Promise<{ row: AliasRow; version: number } | undefined> {
   const stored = await books
-    .prepare(`select ${ALIAS_COLUMNS} from aliases where alias = ?1 and account is ?2`)
+    .prepare(`select ${ALIAS_COLUMNS}, changed_ms from aliases where alias = ?1 and account is ?2`)
     .bind(alias, account)
-    .first<StoredAlias>();
-  return stored ? aliasOf(stored) : undefined;
+    .first<StoredAlias & { changed_ms: number }>();
+  return stored ? { row: aliasOf(stored), version: stored.changed_ms } : undefined;
 }
 
 export async function deleteAlias(books: D1Database, alias: string, account: string | null): Promise<boolean> {

@@ -134,12 +134,12 @@ export async function missingUpstreams(books: D1Database, ids: readonly string[]
   return results.map((row) => row.id);
 }
 
-/** Where an upstream is still used: an alias, an instance, a current or future model row, an account's compute. */
+/** Where an upstream is still used: an alias, an instance, a model, an account's compute. */
 const USED_BY = `
   select 'alias ' || alias as user from aliases, json_each(targets)
     where json_extract(json_each.value, '$.upstream') = ?1
   union all select 'instance ' || instance_id from instances, json_each(upstreams) where json_each.value = ?1
-  union all select 'model ' || model from models where upstream = ?1
+  union all select 'model ' || model from model_settings where upstream = ?1
   union all select 'account ' || account from ${TAKEN} where upstream = ?1`;
 
 /** Deletes an upstream unless it is still used; then returns the first few places. */

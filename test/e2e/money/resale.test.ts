@@ -63,7 +63,8 @@ describe("prices", () => {
     const running = await tenant.post(body);
     await operator.model(model, tokens(2, 4));
     const inAnHour = new Date(Date.now() + 3_600_000).toISOString();
-    await operator.model(model, { ...tokens(3, 9), from: inAnHour });
+    const path = `/models/${encodeURIComponent(model)}/prices`;
+    await operator.call("PUT", path, { ...tokens(3, 9), from: inAnHour });
     await running.text();
     expect(await chargeOf(tenant, running.headers.get("x-request-id"))).toBe(20_000);
     expect(await priceOfCall(tenant, model)).toBe(80_000);

@@ -50,6 +50,7 @@ const ACCOUNT: AccountFields = {
   storageGraceDays: 7,
   onDisconnect: "cancel",
   plan: NO_PLAN,
+  nextPlan: null,
   limits: NO_LIMITS,
 };
 const KEY: KeyFields = { ...NEW_KEY, name: "key" };

@@ -13,7 +13,7 @@ import { mountedBy } from "../../../core/compute/storage-life.ts";
 import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
 import { type Outcome, type Refused, refused } from "../../../core/outcome.ts";
-import { tenantPrices } from "../../../core/pricing/prices.ts";
+import { planAt, tenantPrices } from "../../../core/pricing/prices.ts";
 import { authenticate } from "../admission.ts";
 import { expireDue } from "../expiry.ts";
 import type { Books, LiveCaller } from "../state.ts";
@@ -60,11 +60,11 @@ export function admitCompute(
   if (tooMany) return refused(tooMany);
   books.countComputeCall(caller.key.id, nowMs);
   if (!request.body.ok) return request.body;
-  return { ok: true, admitted: { caller, upstream, prices: pricesFor(books, request) } };
+  return { ok: true, admitted: { caller, upstream, prices: pricesFor(books, request, nowMs) } };
 }
 
-function pricesFor(books: Books, { bookRows }: ComputeRequest): Admitted["prices"] {
-  const { plan } = books.tenants.account();
+function pricesFor(books: Books, { bookRows }: ComputeRequest, nowMs: number): Admitted["prices"] {
+  const plan = planAt(books.tenants.account(), nowMs);
   return new Map(
     bookRows.map((row) => {
       const { prices: price, rule } = tenantPrices(row, plan, row.model);

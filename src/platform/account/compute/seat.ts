@@ -5,13 +5,13 @@ import type { Books } from "../state.ts";
 
 export const liveKinds = (books: Books): LiveKinds => books.resources.liveKinds();
 
-export function moveSeat(books: Books, from: string | null, to: string | null): SeatMove {
+export function moveSeat(books: Books, from: string | null, to: string | null, nowMs: number): SeatMove {
   const { computeUpstream, deletedAtMs } = books.tenants.account();
   if (computeUpstream === to) return { kind: "moved" };
   if (computeUpstream !== from || deletedAtMs !== null) return { kind: "elsewhere" };
   const live = liveKinds(books);
   if (live.length > 0) return { kind: "in_use", live };
-  books.tenants.amend({ computeUpstream: to }, books.money());
+  books.tenants.amend({ computeUpstream: to }, books.money(), nowMs);
   return { kind: "moved" };
 }
 

@@ -65,8 +65,8 @@ export class Tenants {
   /**
    * `money` is the account's money now, so that raising the floor does not turn an allowed debt into an audit breach.
    */
-  amend(changes: Changes<AccountFields>, money: Money): void {
-    const fields = merge(fieldsOf(this.account()), changes);
+  amend(changes: Changes<AccountFields>, money: Money, nowMs: number): void {
+    const fields = merge(settled(fieldsOf(this.account()), nowMs), changes);
     const standing = money.balanceNanoUsd - money.heldNanoUsd;
     this.#sql.exec(
       "UPDATE account SET fields = ?, tolerated_nano_usd = ?",
@@ -129,6 +129,12 @@ export class Tenants {
   }
 }
 
+/** A next plan whose time has come is the plan. */
+const settled = (fields: AccountFields, nowMs: number): AccountFields =>
+  fields.nextPlan && fields.nextPlan.fromMs <= nowMs
+    ? { ...fields, plan: fields.nextPlan.plan, nextPlan: null }
+    : fields;
+
 /** Returns `fields` with `changes` applied, limits one by one; `undefined` changes nothing. */
 export function merge<T extends { readonly limits: Limits }>(fields: T, changes: Changes<T>): T {
   const limits = { ...fields.limits, ...named(changes.limits ?? {}) };
@@ -149,6 +155,7 @@ function toAccount(stored: StoredAccount): AccountRow {
     ...fields,
     computeUpstream: fields.computeUpstream ?? null,
     storageGraceDays: fields.storageGraceDays === undefined ? STORAGE_GRACE_DAYS : fields.storageGraceDays,
+    nextPlan: fields.nextPlan ?? null,
     limits: { ...NO_LIMITS, ...fields.limits },
     id: stored.id as AccountId,
     number: stored.number as AccountNumber,
