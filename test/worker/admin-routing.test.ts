@@ -195,6 +195,74 @@ describe("upstreams", () => {
   });
 });
 
+describe("a check of an upstream", () => {
+  const HOST = "https://checked.example";
+  /** What the engine answers by path; `null`: it is down. */
+  async function answering<T>(answers: Record<string, [status: number, body: Json]> | null, work: () => Promise<T>) {
+    const seen: { path: string; key: string | null; body: Json }[] = [];
+    const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (input, init) => {
+      const request = new Request(input as RequestInfo, init);
+      const path = new URL(request.url).pathname;
+      const text = await request.text();
+      seen.push({ path, key: request.headers.get("authorization"), body: text && JSON.parse(text) });
+      if (answers === null) throw new TypeError("no route");
+      const [status, body] = answers[path] ?? [404, { error: "none" }];
+      return body === undefined ? new Response("<html>", { status }) : Response.json(body, { status });
+    });
+    const result = await work();
+    fetched.mockRestore();
+    return { result, seen };
+  }
+  const MODELS = { "/v1/models": [200, { data: [{ id: "m-1" }] }] } as Record<string, [number, Json]>;
+  const put = (query: string, fields: object = {}) =>
+    call("PUT", `/upstreams/wanted${query}`, { base_url: HOST, api_key: CREDENTIAL, ...fields });
+
+  it("refuses with `check=true` what does not answer or takes no such key, and stores nothing of it", async () => {
+    const failed = refusal(409, "upstream_check_failed", "check");
+    for (const answers of [
+      null,
+      { "/v1/models": [200, undefined] },
+      { "/v1/models": [401, {}] },
+      { "/v1/models": [500, {}] },
+      {},
+    ] as const) {
+      const { result } = await answering(answers as never, () => put("?check=true"));
+      expect(result).toMatchObject(failed);
+      expect((await call("GET", "/upstreams/wanted")).status).toBe(404);
+    }
+    const { result, seen } = await answering(MODELS, () => put("?check=true"));
+    expect(result.status).toBe(200);
+    expect(seen).toEqual([{ path: "/v1/models", key: `Bearer ${CREDENTIAL}`, body: "" }]);
+    // A rotation to a wrong credential leaves the one that works.
+    const wrong = { "/v1/models": [403, {}] } as Record<string, [number, Json]>;
+    const sealed = () => env.BOOKS.prepare("select sealed_api_key as s from upstreams where id = 'wanted'").first("s");
+    const before = await sealed();
+    const { result: rotated, seen: tried } = await answering(wrong, () =>
+      call("PATCH", "/upstreams/wanted?check=true", { api_key: "sk-wrong" }),
+    );
+    expect(rotated).toMatchObject(failed);
+    expect(tried[0]?.key).toBe("Bearer sk-wrong");
+    expect(rotated.text).not.toContain("sk-wrong");
+    expect(await sealed()).toBe(before);
+    expect((await answering(null, () => put("?check=false"))).result.status).toBe(200);
+    expect(await put("?check=maybe")).toMatchObject(bad("check"));
+  });
+
+  it("makes a call of one token where there is no list of models", async () => {
+    await done("PUT", "/upstreams/listless", { base_url: HOST, api_key: CREDENTIAL });
+    const check = () => call("POST", "/upstreams/listless/check");
+    const { result: nothing } = await answering({}, check);
+    expect(nothing.body).toMatchObject({ ok: false, status: 404, problem: expect.stringContaining("no chat model") });
+    await done("PUT", "/models/only", { ...CHAT, upstream: "listless" });
+    const answers = { "/v1/chat/completions": [200, { id: "x" }] } as Record<string, [number, Json]>;
+    const { result, seen } = await answering(answers, check);
+    expect(result.body).toMatchObject({ ok: true, status: 200, model: "only", problem: null });
+    expect(seen[1]).toMatchObject({ path: "/v1/chat/completions", body: { model: "only", max_tokens: 1 } });
+    const { result: silent } = await answering({}, check);
+    expect(silent.body).toMatchObject({ ok: false, status: 404, problem: expect.stringContaining("one token") });
+  });
+});
+
 describe("the key of service paths", () => {
   const HOST = "https://pods.example";
   const SERVICE_KEY = "sk-service-0123456789";

@@ -6,7 +6,7 @@
 import * as z from "zod";
 import { type EchoFault, echoFault } from "../../core/compute/service-check.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
-import type { UpstreamRow } from "../../core/routing/routes.ts";
+import { type RoutingSnapshot, rowOf, type UpstreamRow } from "../../core/routing/routes.ts";
 import { readUpstream } from "../../gateway/http/upstream-body.ts";
 import { parseAnswer } from "../../gateway/http/upstream-errors.ts";
 import { findUpstream, recordServiceCheck } from "../../platform/d1/upstreams.ts";
@@ -26,7 +26,10 @@ const CheckAnswer = z
     ok: z.boolean(),
     status: z.int().nullable().meta({ description: "Null: it did not answer" }),
     latency_ms: z.int(),
-    model: z.string().nullable().meta({ description: "The first model that its key may call" }),
+    model: z
+      .string()
+      .nullable()
+      .meta({ description: "The first model that its key may call, or the one that was called" }),
     problem: z.string().nullable().meta({ description: "What is wrong and what to do" }),
   })
   .meta({ id: "UpstreamCheck" });
@@ -36,7 +39,8 @@ const check = route({
   id: "checkUpstream",
   method: "post",
   path: "/admin/upstreams/{upstream}/check",
-  summary: "Call an upstream; with `echo`, show that pods do not get its key, which turns service paths on",
+  summary:
+    "Call an upstream (its models, or one token); with `echo`, show that pods do not get its key, which turns service paths on",
   body: z
     .strictObject({
       echo: z.int().min(1).optional().meta({
@@ -55,36 +59,80 @@ export function addUpstreamCheck(api: AdminRoutes): void {
   });
 }
 
-async function checkModels({ calls, edge }: AdminContext, row: UpstreamRow): Promise<Checked> {
+/** Reads the list of models; where there is none, makes a call of one token to a chat model that is known there. */
+export async function checkModels(context: AdminContext, row: UpstreamRow): Promise<Checked> {
+  const routing = { ...(await context.edge.routing()) };
+  const listed = await askUpstream(context, row, routing, { method: "GET", path: "/v1/models", body: null });
+  if (listed.status === null || !NO_LIST.includes(listed.status)) {
+    const models = asObject(listed.json)?.data;
+    const { id } = asObject(Array.isArray(models) ? models[0] : undefined) ?? {};
+    return judged(listed, typeof id === "string" ? id : null, UNEXPECTED);
+  }
+  const model = chatModelAt(routing, row.id, context.calls.now());
+  if (model === undefined) return failed(listed.status, listed.latencyMs, NO_MODEL);
+  const call = { model, max_tokens: 1, messages: [{ role: "user", content: "Hi" }] };
+  const body = new TextEncoder().encode(JSON.stringify(call));
+  return judged(
+    await askUpstream(context, row, routing, { method: "POST", path: "/v1/chat/completions", body }),
+    model,
+    NO_CHAT,
+  );
+}
+
+/** Statuses of engines that have no list of models. */
+const NO_LIST: readonly number[] = [404, 405, 501];
+
+interface Asked {
+  readonly status: number | null;
+  readonly latencyMs: number;
+  /** Undefined: it is not JSON, so a page of something else. */
+  readonly json: unknown;
+}
+interface Question {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly body: Uint8Array<ArrayBuffer> | null;
+}
+
+async function askUpstream(
+  { calls }: AdminContext,
+  row: UpstreamRow,
+  routing: RoutingSnapshot,
+  { method, path, body }: Question,
+): Promise<Asked> {
   const sinceMs = calls.now();
   const signal = AbortSignal.timeout(PATIENCE_MS);
   const request = {
     callId: calls.newCallId(),
-    method: "GET",
-    path: "/v1/models",
-    contentType: null,
+    method,
+    path,
+    contentType: body && "application/json",
     accept: "application/json",
-    body: null,
+    body: body && [body],
     careful: false,
     patience: "whole",
     signal,
   } as const;
-  const routing = { ...(await edge.routing()), upstreams: { [row.id]: row } };
-  const answer = await calls.upstreams.send({ upstream: row.id, model: "", priority: 0, weight: 1 }, request, routing);
-  const took = () => calls.now() - sinceMs;
-  if (answer.kind !== "answer") return failed(null, took(), SILENT);
-  const { status } = answer.response;
+  const there = { ...routing, upstreams: { ...routing.upstreams, [row.id]: row } };
+  const answer = await calls.upstreams.send({ upstream: row.id, model: "", priority: 0, weight: 1 }, request, there);
+  if (answer.kind !== "answer") return { status: null, latencyMs: calls.now() - sinceMs, json: undefined };
   const bytes = await readUpstream(answer, MOST_BYTES, signal, calls);
-  const list = typeof bytes === "string" ? undefined : asObject(parseAnswer(bytes))?.data;
-  if (status !== 200) return failed(status, took(), status === 401 || status === 403 ? REFUSED_KEY : UNEXPECTED);
-  const { id: model } = asObject(Array.isArray(list) ? list[0] : undefined) ?? {};
-  return {
-    ok: true,
-    status,
-    latency_ms: took(),
-    model: typeof model === "string" ? model : null,
-    problem: null,
-  };
+  const json = typeof bytes === "string" ? undefined : parseAnswer(bytes);
+  return { status: answer.response.status, latencyMs: calls.now() - sinceMs, json };
+}
+
+function judged({ status, latencyMs, json }: Asked, model: string | null, unexpected: string): Checked {
+  if (status === null) return failed(null, latencyMs, SILENT);
+  if (status === 200 && json !== undefined) return { ok: true, status, latency_ms: latencyMs, model, problem: null };
+  return failed(status, latencyMs, status === 401 || status === 403 ? REFUSED_KEY : unexpected);
+}
+
+/** A chat model that calls go to there, by its row or as a target of an alias. */
+function chatModelAt(routing: RoutingSnapshot, upstream: string, nowMs: number): string | undefined {
+  const own = Object.keys(routing.models).filter((model) => rowOf(routing, model, nowMs)?.upstream === upstream);
+  const targets = Object.values(routing.aliases).flatMap((alias) => alias.targets);
+  const named = targets.filter((target) => target.upstream === upstream).map(({ model }) => model);
+  return [...own, ...named].find((model) => rowOf(routing, model, nowMs)?.kind === "chat");
 }
 
 async function checkEcho(context: AdminContext, row: UpstreamRow, echo: number): Promise<Checked> {
@@ -132,6 +180,9 @@ const failed = (status: number | null, latency_ms: number, problem: string): Che
 const SILENT = "It did not answer. Check `base_url`, and that the upstream is up.";
 const REFUSED_KEY = "It refuses the key. Set `api_key` anew.";
 const UNEXPECTED = "It did not answer a list of models. Check `base_url`.";
+const NO_MODEL =
+  "It has no list of models, and no chat model is known there. Check `base_url`, or put a model with this upstream first.";
+const NO_CHAT = "It has no list of models and did not answer a call of one token. Check `base_url` and its models.";
 const UNUSABLE = "`service_api_key` cannot be opened with this MASTER_KEY. Set it anew.";
 const NO_ECHO =
   "The echo did not answer 200. Check that `echo` is an instance of this upstream account that runs and exposes a port, " +

@@ -13,6 +13,7 @@ import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIsoOrNull } from "../kit/serializers.ts";
 import { whileAtRest } from "./seats.ts";
+import { checkModels } from "./upstream-check.ts";
 import { UpstreamAnswer, UpstreamBody, UpstreamPatch } from "./upstream-schema.ts";
 
 const serializeUpstream = (row: UpstreamRow) => ({
@@ -32,11 +33,19 @@ const serializeUpstream = (row: UpstreamRow) => ({
   },
 });
 
+const checkQuery = z.strictObject({
+  check: z
+    .enum(["true", "false"])
+    .optional()
+    .meta({ description: "`true`: it is called first, as it would be; what does not answer is 409 and not stored" }),
+});
+
 const put = route({
   id: "putUpstream",
   method: "put",
   path: "/admin/upstreams/{upstream}",
   summary: "Make or replace an upstream",
+  query: checkQuery,
   body: UpstreamBody,
   answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
 });
@@ -45,6 +54,7 @@ const patch = route({
   method: "patch",
   path: "/admin/upstreams/{upstream}",
   summary: "Change what is named, leave the rest",
+  query: checkQuery,
   body: UpstreamPatch,
   answers: { 200: answers("The upstream, without its credential", UpstreamAnswer) },
 });
@@ -141,12 +151,14 @@ async function change(
   id: string,
   baseOf: (stored: UpstreamRow | undefined) => Settings,
   body: z.output<typeof UpstreamPatch>,
+  { check }: z.output<typeof checkQuery>,
 ): Promise<UpstreamRow> {
   for (let tried = 0; tried < TRIES; tried++) {
     const found = await readUpstream(context.books, id);
     const settings = settingsOf(baseOf(found?.row), body);
     const keys = await credentialsOf({ id, ...settings }, body, found?.row, context.secrets);
     const row: UpstreamRow = { id, ...settings, ...keys };
+    if (check === "true") await refuseSilent(context, row);
     const write = () => putUpstream(context.books, row, context.now(), found?.version ?? "none");
     if (found ? await whileAtRest(context, found.row, row, write) : await write()) {
       await context.edge.routingChanged();
@@ -157,15 +169,24 @@ async function change(
   throw conflict("upstream_changing", `Others change the upstream '${id}' at this moment. Send this again.`);
 }
 
+async function refuseSilent(context: AdminContext, row: UpstreamRow): Promise<void> {
+  const { ok: answered, status, problem } = await checkModels(context, row);
+  if (answered) return;
+  const said = status === null ? "" : ` (it answered ${status})`;
+  throw conflict("upstream_check_failed", `Nothing was stored. ${problem}${said}`, "check");
+}
+
 export function addUpstreams(api: AdminRoutes): void {
-  api.add(put, async ({ work: context, params, body }) => {
+  api.add(put, async ({ work: context, params, query, body }) => {
     const { upstream: id } = params;
     if (!slug.safeParse(id).success) throw invalid("upstream", "`upstream` must be letters, digits, `.`, `_` or `-`.");
-    return ok(serializeUpstream(await change(context, id, () => ({ ...NEW_UPSTREAM, baseUrl: body.base_url }), body)));
+    return ok(
+      serializeUpstream(await change(context, id, () => ({ ...NEW_UPSTREAM, baseUrl: body.base_url }), body, query)),
+    );
   });
 
-  api.add(patch, async ({ work: context, params: { upstream: id }, body }) => {
-    return ok(serializeUpstream(await change(context, id, (stored) => known(stored, "upstream", id), body)));
+  api.add(patch, async ({ work: context, params: { upstream: id }, query, body }) => {
+    return ok(serializeUpstream(await change(context, id, (stored) => known(stored, "upstream", id), body, query)));
   });
 
   api.add(list, async ({ work: context, query }) => {
