@@ -76,7 +76,7 @@ describe("roles", () => {
   ]; // biome-ignore format: a list
   const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "listEvents"];
   const MAY: Record<Exclude<OperatorRole, "owner">, readonly string[]> = {
-    finance: [...READS, "creditAccount", "updateAccount"],
+    finance: [...READS, "creditAccount", "updateAccount", "putModelPrices", "deleteModelPrices"],
     support: [...READS, ...OF_SUPPORT_AND_READ, "updateAccount", "updateTeam", "updateKey", "revokeKey"],
     read: [...READS, ...OF_SUPPORT_AND_READ],
   };
