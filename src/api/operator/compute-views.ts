@@ -3,7 +3,8 @@ import * as z from "zod";
 import type { KnownTag } from "../../core/compute/calls.ts";
 import type { BrokerView, Seen } from "../../core/compute/control.ts";
 import { shownStatus } from "../../core/compute/remains.ts";
-import { clusterStatus, instanceStatus, type MachineRow } from "../../core/compute/resource.ts";
+import { clusterStatus, instanceStatus, isMachine, type RentedRow } from "../../core/compute/resource.ts";
+import { storageStatus } from "../../core/compute/storage-life.ts";
 import { parseTag } from "../../core/compute/tag.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
 import { toUsd } from "../../core/pricing/money.ts";
@@ -14,17 +15,21 @@ import { toIso, toIsoOrNull } from "../kit/serializers.ts";
 export const ResourceAnswer = z
   .object({
     id: z.int(),
-    kind: z.enum(["instance", "cluster"]),
+    kind: z.enum(["instance", "cluster", "drive", "filesystem"]),
     name: z.string(),
     status: z.string(),
     upstream: z.string(),
     upstream_id: z.int().nullable(),
     tag: z.string().meta({ description: "Its name upstream" }),
     key: z.string(),
-    gpu_type: z.string(),
+    gpu_type: z.string().nullable(),
     gpus: z.int(),
-    hourly_price_usd: usdAnswer,
-    hourly_cost_usd: usdAnswer,
+    size_gb: z.int().nullable().meta({ description: "Of a drive or filesystem" }),
+    hourly_price_usd: usdAnswer.nullable(),
+    hourly_cost_usd: usdAnswer.nullable(),
+    daily_price_usd: usdAnswer.nullable().meta({ description: "Of a drive or filesystem" }),
+    daily_cost_usd: usdAnswer.nullable(),
+    unpaid_days: z.int().nullable().meta({ description: "Of a drive or filesystem: begun and not paid yet" }),
     held_usd: usdAnswer,
     paid_until: timeAnswer.nullable(),
     end_wanted: z.string().nullable().meta({ description: "Why its end is wanted; null: it is not" }),
@@ -32,24 +37,49 @@ export const ResourceAnswer = z
   })
   .meta({ id: "ComputeResource" });
 
-export const serializeResource = (upstream: string, row: MachineRow): z.input<typeof ResourceAnswer> => ({
-  id: row.id,
-  kind: row.kind,
-  name: row.launched.name,
-  status: row.kind === "instance" ? instanceStatus(row) : clusterStatus(row),
-  upstream,
-  upstream_id: row.upstreamId,
-  tag: row.tag,
-  key: row.by.keyId,
-  gpu_type: row.launched.gpuType,
-  gpus: row.launched.gpuCount * row.wants.replicas,
-  hourly_price_usd: toUsd(row.rental.rate.priceNanoUsd),
-  hourly_cost_usd: toUsd(row.rental.rate.costNanoUsd),
-  held_usd: toUsd(row.rental.heldNanoUsd ?? 0),
-  paid_until: row.rental.phase.at === "running" ? toIso(row.rental.phase.paidUntilMs) : null,
-  end_wanted: row.wants.end?.reason ?? null,
-  created_at: toIso(row.createdAtMs),
-});
+export function serializeResource(upstream: string, row: RentedRow, mounted: boolean): z.input<typeof ResourceAnswer> {
+  const shared = {
+    id: row.id,
+    kind: row.kind,
+    upstream,
+    upstream_id: row.upstreamId,
+    tag: row.tag,
+    key: row.by.keyId,
+    held_usd: toUsd(row.rental.heldNanoUsd ?? 0),
+    end_wanted: row.wants.end?.reason ?? null,
+    created_at: toIso(row.createdAtMs),
+  };
+  const [price, cost] = [toUsd(row.rental.rate.priceNanoUsd), toUsd(row.rental.rate.costNanoUsd)];
+  const none = { hourly_price_usd: null, hourly_cost_usd: null, daily_price_usd: null, daily_cost_usd: null };
+  if (!isMachine(row)) {
+    return {
+      ...shared,
+      ...none,
+      name: row.asked.name,
+      status: storageStatus(row, mounted),
+      gpu_type: null,
+      gpus: 0,
+      size_gb: row.asked.sizeGb,
+      daily_price_usd: price,
+      daily_cost_usd: cost,
+      unpaid_days: row.rental.unpaid.length,
+      paid_until: null,
+    };
+  }
+  return {
+    ...shared,
+    ...none,
+    name: row.launched.name,
+    status: row.kind === "instance" ? instanceStatus(row) : clusterStatus(row),
+    gpu_type: row.launched.gpuType,
+    gpus: row.launched.gpuCount * row.wants.replicas,
+    size_gb: null,
+    hourly_price_usd: price,
+    hourly_cost_usd: cost,
+    unpaid_days: null,
+    paid_until: row.rental.phase.at === "running" ? toIso(row.rental.phase.paidUntilMs) : null,
+  };
+}
 
 const MARKS = ["live", "ended", "unknown", "foreign"] as const;
 const SeenAnswer = z

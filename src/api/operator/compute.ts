@@ -8,7 +8,8 @@ import { READERS } from "../../core/account/operators.ts";
 import { type BrokerView, endOf } from "../../core/compute/control.ts";
 import { LISTED_KINDS, type ListedKind } from "../../core/compute/listing.ts";
 import { isOver } from "../../core/compute/remains.ts";
-import { isMachine } from "../../core/compute/resource.ts";
+import { isMachine, isStorage } from "../../core/compute/resource.ts";
+import { mountedBy } from "../../core/compute/storage-life.ts";
 import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import { seatedUpstreams } from "../../platform/d1/seats.ts";
 import { findUpstream } from "../../platform/d1/upstreams.ts";
@@ -46,7 +47,7 @@ const ofAccount = route({
   method: "get",
   path: "/admin/accounts/{account}/compute",
   roles: READERS,
-  summary: "The instances and clusters of an account that live, with their holds",
+  summary: "The instances, clusters, drives and filesystems of an account that live, with their holds",
   answers: {
     200: answers("What lives", z.object({ upstream: z.string().nullable(), data: z.array(ResourceAnswer) })),
   },
@@ -55,7 +56,8 @@ const stop = route({
   id: "stopAccountCompute",
   method: "post",
   path: "/admin/accounts/{account}/compute/stop",
-  summary: "End one resource of an account, or all of them; repeated until upstream shows the end",
+  summary:
+    "End one resource of an account, or all that runs (storage only by its id); repeated until upstream shows it",
   body: z.strictObject({ id: z.int().min(1).optional() }),
   bodyOptional: true,
   answers: { 200: answers("What is being stopped", z.object({ stopping: z.array(z.int()) })) },
@@ -101,9 +103,19 @@ export function addCompute(api: AdminRoutes): void {
 
   api.add(ofAccount, async ({ work: context, params: { account: id } }) => {
     const state = await stateOf(context, id);
+    const machines = state.rows.map(({ row }) => row).filter(isMachine);
     return ok({
       upstream: state.upstream,
-      data: state.rows.flatMap(({ upstream, row }) => (isMachine(row) ? [serializeResource(upstream, row)] : [])),
+      data: state.rows.flatMap(({ upstream, row }) => {
+        if (!isMachine(row) && !isStorage(row)) return [];
+        return [
+          serializeResource(
+            upstream,
+            row,
+            machines.some((machine) => mountedBy(machine, row.id)),
+          ),
+        ];
+      }),
     });
   });
 

@@ -4,6 +4,7 @@ import { asObject } from "../formats/json-fields.ts";
 import { toUsd } from "../pricing/money.ts";
 import { clusterDocument, instanceDocument, type Roots } from "./documents.ts";
 import type { ImageRow, KeyRow, MachineRow, ResourceRow, StorageKind, StorageRow } from "./resource.ts";
+import { scrubbed } from "./scrub.ts";
 import { type StorageStatus, storageStatus } from "./storage-life.ts";
 
 /** `mounted`: whether a running machine has it mounted. */
@@ -44,22 +45,17 @@ const MOST_REPLICAS = 64;
  * The contract's replica items. Upstream names pods by its own ids and our tags; tenants see ours. Undefined for what is
  * no list.
  */
-export function replicaDocuments(body: string, { id, launched, upstreamId, tag }: MachineRow): object[] | undefined {
+export function replicaDocuments(body: string, row: MachineRow): object[] | undefined {
   const pods = listOf(body);
   if (!pods) return undefined;
   return pods.slice(0, MOST_REPLICAS).map((pod, index) => {
     const { status, node } = asObject(pod) ?? {};
     return {
-      name: `cluster-${id}-${index}`,
-      status: typeof status === "string" ? scrubbed(status) : "Unknown",
-      node: typeof node === "string" ? scrubbed(node) : "",
+      name: `cluster-${row.id}-${index}`,
+      status: typeof status === "string" ? scrubbed(status.slice(0, 200), row) : "Unknown",
+      node: typeof node === "string" ? scrubbed(node.slice(0, 200), row) : "",
     };
   });
-
-  function scrubbed(text: string): string {
-    const named = text.slice(0, 200).replaceAll(tag, launched.name);
-    return upstreamId === null ? named : named.replace(new RegExp(`(?<!\\d)${upstreamId}(?!\\d)`, "g"), String(id));
-  }
 }
 
 function listOf(body: string): unknown[] | undefined {

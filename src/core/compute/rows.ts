@@ -5,7 +5,8 @@
 import type { ControlAnswer } from "./control.ts";
 import { inTransition, type Observed, observed, type Shown } from "./observe.ts";
 import type { Lengths, TurnFacts } from "./rental.ts";
-import { type ImageRow, isMachine, isStorage, type KeyRow, type ResourceRow } from "./resource.ts";
+import { type ImageRow, isMachine, isStorage, type KeyRow, type RentedRow, type ResourceRow } from "./resource.ts";
+import { scrubbed } from "./scrub.ts";
 import {
   nextOfStorage,
   storageAnswered,
@@ -38,16 +39,27 @@ export function rowAnswered(
   nowMs: number,
   lengths: Lengths,
 ): Answered<ResourceRow> {
+  if (row.kind === "image" || row.kind === "ssh_key") return { row, acts: [], refusal: null };
+  const after = rentedAnswered(row, call, answer, nowMs, lengths);
+  const { refusal } = after;
+  if (refusal?.kind !== "upstream_refused") return after;
+  return { ...after, refusal: { ...refusal, text: scrubbed(refusal.text, row) } };
+}
+
+function rentedAnswered(
+  row: RentedRow,
+  call: RowCall,
+  answer: ControlAnswer,
+  nowMs: number,
+  lengths: Lengths,
+): Answered<RentedRow> {
   const sentMs = answer.kind === "not_sent" ? nowMs : answer.sentAtMs;
   if (isMachine(row)) {
     const outcome = outcomeOf(call.verb, answer, (body) => readMachine(body) ?? null);
     return answered(row, call, outcome, sentMs, nowMs, lengths);
   }
-  if (isStorage(row)) {
-    const outcome = outcomeOf(call.verb, answer, (body) => readStorage(body) ?? null);
-    return storageAnswered(row, call, outcome, sentMs, nowMs, lengths);
-  }
-  return { row, acts: [], refusal: null };
+  const outcome = outcomeOf(call.verb, answer, (body) => readStorage(body) ?? null);
+  return storageAnswered(row, call, outcome, sentMs, nowMs, lengths);
 }
 
 /** Applies what a list shows of the row. `document`: as the broker gave it; null: the list lacks it. */

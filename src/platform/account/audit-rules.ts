@@ -177,4 +177,33 @@ const RESOURCES = new RowTable("resources", "tag", [
   },
 ]);
 
-export const ROW_TABLES: readonly RowTable[] = [HOLDS, JOBS, RESOURCES];
+/** How the ids of a resource's holds begin, before `-<n>`: found by the key of `holds`. */
+const PERIODS = "('cmp-' || (SELECT number FROM account) || '-' || resources.id)";
+
+/** Drives and filesystems: the hold of day 1 alone, and unpaid days that have begun, each once and oldest first. */
+const STORAGE = new RowTable("resources", "tag", [
+  {
+    rule: "a drive or filesystem holds money for more than its first day",
+    offenders: (slice) => `SELECT tag AS id FROM resources WHERE ${slice} AND kind IN ('drive', 'filesystem')
+      AND json_extract(row, '$.rental.heldNanoUsd') IS NOT NULL AND json_extract(row, '$.rental.phase') <> 'waiting'`,
+  },
+  {
+    rule: "a day of storage is owed that has not begun, or twice",
+    offenders: (slice) => `SELECT tag AS id FROM resources WHERE ${slice} AND kind IN ('drive', 'filesystem')
+      AND EXISTS (SELECT 1 FROM json_each(row, '$.rental.unpaid') AS day
+        WHERE day.value > json_extract(row, '$.rental.n') OR day.value <= coalesce(
+          (SELECT past.value FROM json_each(row, '$.rental.unpaid') AS past WHERE past.key = day.key - 1), 1))`,
+  },
+  {
+    rule: "a day of storage was charged after its end, or is owed and paid",
+    offenders: (slice) => `SELECT tag AS id FROM resources CROSS JOIN holds ON holds.call_id > ${PERIODS} || '-'
+        AND holds.call_id < ${PERIODS} || '.'
+      WHERE ${slice} AND kind IN ('drive', 'filesystem') AND holds.state = 'settled'
+        AND (CAST(replace(holds.call_id, rtrim(holds.call_id, '0123456789'), '') AS INTEGER)
+            > json_extract(row, '$.rental.n')
+          OR EXISTS (SELECT 1 FROM json_each(row, '$.rental.unpaid') AS day
+            WHERE holds.call_id LIKE '%-' || day.value))`,
+  },
+]);
+
+export const ROW_TABLES: readonly RowTable[] = [HOLDS, JOBS, RESOURCES, STORAGE];
