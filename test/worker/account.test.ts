@@ -459,3 +459,28 @@ describe("the audit", () => {
     });
   });
 });
+
+it("the audit names storage that holds money past its first day, or owes or was charged a day that has not begun", async () => {
+  const { stub } = await newAccount();
+  const insert = (id: number, rental: object) =>
+    runInDurableObject(stub, (_, { storage }) => {
+      storage.sql.exec(
+        "INSERT INTO resources VALUES (?1, 'drive', ?2, 'seat', 'book', ?3, 0, NULL, 1)",
+        id,
+        `tag-${id}`,
+        JSON.stringify({ rental: { phase: "kept", heldNanoUsd: null, n: 3, unpaid: [], ...rental } }),
+      );
+    });
+  await insert(1000, {});
+  await insert(1001, { unpaid: [2, 3] });
+  expect((await stub.audit())?.problems).toEqual([]);
+  await insert(1002, { heldNanoUsd: 5 });
+  await insert(1003, { unpaid: [3, 4] });
+  await insert(1004, { unpaid: [3, 2] });
+  await insert(1005, { unpaid: [2, 2] });
+  expect((await stub.audit())?.problems).toEqual([
+    "a resource's open hold is not the one that its row has: tag-1002",
+    "a drive or filesystem holds money for more than its first day: tag-1002",
+    "a day of storage is owed that has not begun, or twice: tag-1003, tag-1004, tag-1005",
+  ]);
+});
