@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Renter, type StorageShown } from "../../support/compute/renter.ts";
 import { ComputeSandbox } from "../../support/compute-sandbox.ts";
-import { eventually } from "../../support/eventually.ts";
+import { eventually, sleep } from "../../support/eventually.ts";
 import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 
@@ -32,6 +32,13 @@ const rent = (balanceUsd: number, fields: Record<string, unknown> = {}) =>
 const charged = async (renter: Renter): Promise<number[]> =>
   (await renter.tenant.charges()).map(({ amount_usd }) => amount_usd);
 
+/** Waits for the middle of a day: the service counts its days from a moment later than we do. */
+async function midday(renter: Renter): Promise<void> {
+  const created = Date.parse((await renter.storage("/cloud-drives", 1000))?.created_at ?? "");
+  const inDay = (Date.now() - created) % DAY_MS;
+  await sleep((DAY_MS * 1.4 - inDay) % DAY_MS);
+}
+
 const sound = { ok: true, problems: [], open_holds: 0 };
 
 /** Calls that change something upstream. */
@@ -45,6 +52,7 @@ describe.concurrent("a drive", () => {
     expect(await renter.tenant.audit()).toMatchObject({ open_holds: 1, held_usd: 1 });
     await renter.untilStorage("/cloud-drives", 1000, "available");
     await eventually("three days are charged", async () => (await charged(renter)).length >= 3, { withinMs: 20_000 });
+    await midday(renter);
     expect(await renter.send("DELETE", "/cloud-drives/1000")).toMatchObject({
       status: 202,
       body: { status: "deleting" },
@@ -69,6 +77,7 @@ describe.concurrent("a drive", () => {
     expect([refused.status, JSON.stringify(refused.body)]).toEqual([409, expect.stringContaining("suspended")]);
     await operator.call("POST", `/accounts/${renter.tenant.account}/credits`, { amount_usd: 30, reference: "more" });
     expect((await renter.storage("/cloud-drives", 1000))?.status).toBe("available");
+    await midday(renter);
     await renter.send("DELETE", "/cloud-drives/1000");
     await renter.untilStorage("/cloud-drives", 1000, "deleted");
     const [kept] = await sandbox.storage(renter.seat);

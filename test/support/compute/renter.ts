@@ -22,6 +22,7 @@ export interface StorageShown {
   readonly status: string;
   readonly size_gb: number;
   readonly mount_path?: string;
+  readonly created_at: string;
 }
 type StoragePath = "/cloud-drives" | "/shared-filesystems";
 
