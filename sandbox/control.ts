@@ -70,6 +70,7 @@ const wantedOf = (c: Context<Control>, onlyExecuted: boolean): Wanted => ({
   afterId: Number(c.req.query("after") ?? 0) || 0,
   onlyExecuted,
   models: c.req.queries("model") ?? null,
+  requestIds: c.req.queries("request_id") ?? null,
 });
 
 async function withBody<S extends z.ZodType>(

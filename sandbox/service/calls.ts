@@ -64,6 +64,8 @@ export interface Wanted {
   readonly onlyExecuted: boolean;
   /** Null: calls of every model, and calls without one. */
   readonly models: readonly string[] | null;
+  /** Null: calls of every `x-request-id`, and calls without one. */
+  readonly requestIds: readonly string[] | null;
 }
 
 export class CallLog {
@@ -119,13 +121,15 @@ export class CallLog {
   }
 
   /** Oldest first. */
-  list({ afterId, onlyExecuted, models }: Wanted): Call[] {
+  list({ afterId, onlyExecuted, models, requestIds }: Wanted): Call[] {
     const rows = this.#sql.exec(
       `SELECT * FROM calls WHERE id > ?1 AND executed >= ?2
-         AND (?3 IS NULL OR model IN (SELECT value FROM json_each(?3))) ORDER BY id`,
+         AND (?3 IS NULL OR model IN (SELECT value FROM json_each(?3)))
+         AND (?4 IS NULL OR request_id IN (SELECT value FROM json_each(?4))) ORDER BY id`,
       afterId,
       onlyExecuted ? 1 : 0,
       models && JSON.stringify(models),
+      requestIds && JSON.stringify(requestIds),
     );
     return rows.toArray().map(toCall);
   }

@@ -62,35 +62,44 @@ export class Sandbox {
 
   /** What was executed of these models, oldest first. */
   async executions(...models: string[]): Promise<Execution[]> {
-    return this.#log("executions", models);
+    return this.#log("executions", "model", models);
   }
 
   /** Of all models. */
   allExecutions(): Promise<Execution[]> {
-    return this.#log("executions");
+    return this.#rows("/executions");
   }
 
   /** Of all models, later than this one. */
   async executionsAfter(id: number): Promise<Execution[]> {
-    return (await this.#call<{ data: Execution[] }>("GET", `/executions?after=${id}`)).data;
+    return this.#rows(`/executions?after=${id}`);
   }
 
   /** Every call that came in, reads and refused ones too. */
   allCalls(): Promise<Execution[]> {
-    return this.#log("calls");
+    return this.#rows("/calls");
   }
 
   /** Every call that came in for these models, refused ones too. */
   async calls(...models: string[]): Promise<Execution[]> {
-    return this.#log("calls", models);
+    return this.#log("calls", "model", models);
   }
 
-  /** `models`: left to the sandbox to pick, for late in a run the whole log is megabytes; undefined: all. */
-  async #log(which: "executions" | "calls", models?: readonly string[]): Promise<Execution[]> {
-    if (models?.length === 0) return [];
-    const query = new URLSearchParams(models?.map((model) => ["model", model]));
-    const { data } = await this.#call<{ data: Execution[] }>("GET", `/${which}?${query}`);
-    return data;
+  /** What came in under these ids of the gateway's calls (`x-request-id`). */
+  async callsOf(...ids: (string | null)[]): Promise<Execution[]> {
+    const known = ids.filter((id) => id !== null);
+    if (known.length < ids.length) throw new Error("an answer without x-request-id");
+    return this.#log("calls", "request_id", known);
+  }
+
+  /** The sandbox picks: late in a run the whole log is megabytes. */
+  async #log(which: "executions" | "calls", field: "model" | "request_id", values: string[]): Promise<Execution[]> {
+    if (values.length === 0) return [];
+    return this.#rows(`/${which}?${new URLSearchParams(values.map((value) => [field, value]))}`);
+  }
+
+  async #rows(path: string): Promise<Execution[]> {
+    return (await this.#call<{ data: Execution[] }>("GET", path)).data;
   }
 
   async #call<Body>(method: string, path: string, body?: unknown): Promise<Body> {

@@ -206,8 +206,8 @@ export async function billOf(tenant: Tenant, callId: string | null): Promise<Bil
 }
 
 export async function executionsOf(tenant: Tenant, callId: string | null): Promise<Used[]> {
-  const all = (await tenant.operator.sandbox.allExecutions()) as Used[];
-  return all.filter(({ request_id }) => request_id === callId);
+  const calls = (await tenant.operator.sandbox.callsOf(callId)) as Used[];
+  return calls.filter(({ executed }) => executed);
 }
 
 export const callIdOf = (response: Pick<Response, "headers">): string | null => response.headers.get("x-request-id");

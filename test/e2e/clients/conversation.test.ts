@@ -43,9 +43,7 @@ async function turn(fields: Record<string, unknown> = {}, model = names.chat): P
 }
 
 /** What the service heard of a call. */
-async function heard(response: Response): Promise<Execution[]> {
-  return (await operator.sandbox.allCalls()).filter(({ request_id }) => request_id === callIdOf(response));
-}
+const heard = (response: Response): Promise<Execution[]> => operator.sandbox.callsOf(callIdOf(response));
 
 /** Each region on its own, as upstreams that no other test has made fail. */
 const newUpstreams = (): Promise<string[]> =>

@@ -156,7 +156,7 @@ test("a stream that is whole comes byte for byte as it was sent", async () => {
     const answer = await ask(body);
     const bytes = (await answer.arrayBuffer()).byteLength;
     const id = answer.headers.get("x-request-id");
-    const sent = (await operator.sandbox.allCalls()).find(({ request_id }) => request_id === id);
+    const [sent] = await operator.sandbox.callsOf(id);
     expect(bytes).toBe(sent?.bytes_sent);
   }
 });

@@ -36,9 +36,7 @@ afterEach(async () => {
 const call = (endpoint: string, fields: Record<string, unknown> = {}): Asked =>
   callOf(endpoint, names[useOf(endpoint)], fields);
 
-async function heard(response: Response): Promise<unknown[]> {
-  return (await operator.sandbox.allCalls()).filter(({ request_id }) => request_id === callIdOf(response));
-}
+const heard = (response: Response): Promise<unknown[]> => operator.sandbox.callsOf(callIdOf(response));
 
 async function expectRefused(asked: Asked, status: number, code: string, param?: string | null): Promise<string> {
   const response = await askUntilTold(tenant, asked);

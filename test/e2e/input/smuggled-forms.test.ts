@@ -40,8 +40,7 @@ async function expectRefused(text: string): Promise<void> {
   const response = await ask(tenant, upload(text));
   const { error } = (await response.json()) as ErrorBody;
   expect([response.status, error.code, error.type]).toEqual([400, "invalid_request_error", "invalid_request_error"]);
-  const calls = await operator.sandbox.allCalls();
-  expect(calls.filter(({ request_id }) => request_id === callIdOf(response))).toEqual([]);
+  expect(await operator.sandbox.callsOf(callIdOf(response))).toEqual([]);
   expect(await tenant.charges()).toHaveLength(before);
 }
 
