@@ -34,6 +34,9 @@ export interface Holder {
   readonly key: Key;
 }
 
+/** The counts that limits ask for. */
+export type CallCounts = Pick<ComputeCallLog, "count" | "launchWait">;
+
 export interface Dispatched {
   readonly answer: Answer;
   readonly launched: boolean;
@@ -62,7 +65,7 @@ const tooMany = (what: string, waitMs: number): Answer => ({
 
 export function dispatch(
   world: World,
-  log: ComputeCallLog,
+  log: CallCounts,
   holder: Holder | undefined,
   incoming: Incoming,
   callId: number,

@@ -198,7 +198,7 @@ it("tells each account of its own, of what changed, and of what is in transition
         upstream,
         kind: "instance",
         documents: [fresh(documents[0]), fresh(documents[1])],
-        absent: [tag(7, 3)],
+        absent: [{ tag: tag(7, 3), sameUntilMs: null }],
         askedAtMs: START,
       },
       {
@@ -216,7 +216,9 @@ it("tells each account of its own, of what changed, and of what is in transition
     const second = listing(documents);
     await runDueLists(tables, second.ports);
     const again = { document: JSON.stringify(documents[1]), sameUntilMs: START };
-    expect(second.told).toMatchObject([{ account: 7, documents: [again], absent: [tag(7, 3)] }]);
+    expect(second.told).toMatchObject([
+      { account: 7, documents: [again], absent: [{ tag: tag(7, 3), sameUntilMs: null }] },
+    ]);
   });
 });
 

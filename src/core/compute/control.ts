@@ -48,8 +48,8 @@ export interface Observation {
    * asked for that still showed what the account was told before; null: not known.
    */
   readonly documents: readonly { readonly document: string; readonly sameUntilMs: number | null }[];
-  /** Tags that the account waits for and that the list does not show. */
-  readonly absent: readonly string[];
+  /** Tags that the account waits for and that the list does not show. `sameUntilMs`: as above. */
+  readonly absent: readonly { readonly tag: string; readonly sameUntilMs: number | null }[];
   /** When the list was asked for. */
   readonly askedAtMs: number;
 }

@@ -61,7 +61,14 @@ export interface Listed {
 }
 
 export interface Told {
+  readonly tag: string;
   readonly document: string;
+  readonly sameUntilMs: number | null;
+}
+
+/** See `Observation`. */
+export interface Absent {
+  readonly tag: string;
   readonly sameUntilMs: number | null;
 }
 
@@ -69,8 +76,8 @@ export interface Push {
   readonly account: number;
   /** Documents that are new, changed or in transition, and until which list what was told of them before was still so. */
   readonly documents: readonly { readonly document: string; readonly sameUntilMs: number | null }[];
-  /** Tags in transition that the list does not show. */
-  readonly absent: readonly string[];
+  /** Tags that the list does not show, and until which list they were as their account was told before. */
+  readonly absent: readonly Absent[];
 }
 
 /**
@@ -83,17 +90,21 @@ export function pushesOf(
   told: ReadonlyMap<number, Told>,
 ): Push[] {
   const inTransition = new Map(watches.map((watch) => [watch.account, new Set(watch.inTransition)]));
-  const documents = new Map<number, Told[]>();
+  const documents = new Map<number, Push["documents"][number][]>();
   const shown = new Set<string>();
   for (const { upstreamId, tag, account, document } of listed) {
     shown.add(tag);
     if (account === null) continue;
     const before = told.get(upstreamId);
     if (before?.document === document && !inTransition.get(account)?.has(tag)) continue;
-    const push = { document, sameUntilMs: before?.sameUntilMs ?? null };
-    documents.set(account, [...(documents.get(account) ?? []), push]);
+    const its = documents.get(account) ?? [];
+    documents.set(account, its);
+    its.push({ document, sameUntilMs: before?.sameUntilMs ?? null });
   }
-  const absent = new Map(watches.map(({ account, tags }) => [account, tags.filter((tag) => !shown.has(tag))] as const));
+  const before = new Map([...told.values()].map(({ tag, sameUntilMs }) => [tag, sameUntilMs]));
+  const absentOf = (tags: readonly string[]): Absent[] =>
+    tags.flatMap((tag) => (shown.has(tag) ? [] : [{ tag, sameUntilMs: before.get(tag) ?? null }]));
+  const absent = new Map(watches.map(({ account, tags }) => [account, absentOf(tags)] as const));
   const accounts = new Set([
     ...documents.keys(),
     ...[...absent].filter(([, tags]) => tags.length > 0).map(([of]) => of),

@@ -227,6 +227,12 @@ function turnEnding(
  */
 export function preempt(rental: MachineRental, lastRunningMs: number, { hourMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;
+  if (phase.at === "ending" && phase.fromMs !== null) {
+    // It was preempted before the end was asked for.
+    const endMs = Math.max(phase.fromMs, Math.min(phase.endMs, lastRunningMs));
+    const back = giveBack(rental, endMs, hourMs);
+    return { rental: { ...back.rental, phase: { ...phase, endMs } }, acts: back.acts, stop: null };
+  }
   if (phase.at !== "running") return unchanged(rental);
   const price = rental.rate.priceNanoUsd;
   const sinceMs = Math.min(lastRunningMs, phase.paidUntilMs);

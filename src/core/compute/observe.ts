@@ -32,7 +32,8 @@ export interface MachineDocument {
  */
 export type Shown<Document = MachineDocument> =
   | { readonly kind: "found"; readonly document: Document; readonly sameUntilMs: number | null }
-  | { readonly kind: "same" | "absent" | "not_found" };
+  | { readonly kind: "absent"; readonly sameUntilMs?: number | null }
+  | { readonly kind: "same" | "not_found" };
 
 /** The row after the change, and what to book and log. The row's turn must follow in the same transaction. */
 export interface Observed<Row> {
@@ -61,19 +62,20 @@ export function observed(
 ): Observed<MachineRow> {
   if (isOld(row, askedAtMs)) return { row, acts: [] };
   switch (shown.kind) {
-    case "found": {
-      const { document, sameUntilMs } = shown;
-      const before = sameUntilMs !== null && sameUntilMs > row.seen.askedAtMs ? same(row, sameUntilMs).row : row;
-      return found(before, document, askedAtMs, nowMs, lengths);
-    }
+    case "found":
+      return found(before(row, shown.sameUntilMs), shown.document, askedAtMs, nowMs, lengths);
     case "same":
       return same(row, askedAtMs);
     case "absent":
-      return absent(row, askedAtMs, nowMs, lengths);
+      return absent(before(row, shown.sameUntilMs ?? null), askedAtMs, nowMs, lengths);
     case "not_found":
       return notFound(row, askedAtMs, nowMs, lengths);
   }
 }
+
+/** The row as the last list showed it that did not differ from what was told before. */
+const before = (row: MachineRow, sameUntilMs: number | null): MachineRow =>
+  sameUntilMs !== null && sameUntilMs > row.seen.askedAtMs ? same(row, sameUntilMs).row : row;
 
 /** Requested before one of our calls changed the row, or before what was seen last. */
 const isOld = (row: MachineRow, askedAtMs: number): boolean =>

@@ -3,7 +3,7 @@
  * list shows, its turn. The files of each kind decide.
  */
 import type { ControlAnswer } from "./control.ts";
-import { inTransition, type Observed, observed, type Shown } from "./observe.ts";
+import { inTransition, type Observed, observed, overUnseen, type Shown } from "./observe.ts";
 import type { Lengths, TurnFacts } from "./rental.ts";
 import { type ImageRow, isMachine, isStorage, type KeyRow, type RentedRow, type ResourceRow } from "./resource.ts";
 import { scrubbed } from "./scrub.ts";
@@ -82,13 +82,25 @@ export function rowListed(
   return { row, acts: [] };
 }
 
+/** See `overUnseen`; undefined for what is no machine. */
+export function rowOverUnseen(
+  row: ResourceRow,
+  document: string,
+  askedAtMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): ReturnType<typeof overUnseen> {
+  const shown = isMachine(row) ? shownBy(document, null, readMachine) : undefined;
+  return shown && isMachine(row) ? overUnseen(row, shown, askedAtMs, nowMs, lengths) : undefined;
+}
+
 /** Undefined for a document that cannot be read. */
 function shownBy<Document>(
   text: string | null,
   sameUntilMs: number | null,
   read: (body: string) => Document | undefined,
 ): Shown<Document> | undefined {
-  if (text === null) return { kind: "absent" };
+  if (text === null) return { kind: "absent", sameUntilMs };
   const document = read(text);
   return document && { kind: "found", document, sameUntilMs };
 }

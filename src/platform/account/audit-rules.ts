@@ -31,7 +31,7 @@ export class EntryWalk {
   readonly #findings: Findings;
   #throughId = 0;
   nanoUsd = 0;
-  /** Charged by calls, less what late corrections gave back. */
+  /** Charged by calls and rentals, less what corrections of them gave back. */
   chargedNanoUsd = 0;
 
   constructor(sql: Sql, findings: Findings) {
@@ -58,7 +58,7 @@ export class EntryWalk {
     const sums = this.#sql
       .exec<{ all_of: number; charges: number }>(
         `SELECT coalesce(sum(amount_nano_usd), 0) AS all_of,
-           coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'charge'), 0) AS charges
+           coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'charge' OR (call_id IS NOT NULL AND reference IS NULL)), 0) AS charges
          FROM entries WHERE id > ? AND id <= ?`,
         from,
         through,
@@ -83,7 +83,8 @@ const ENTRY_RULES: readonly Rule[] = [
   {
     rule: "an entry of a call is not one that its hold knows",
     offenders: (slice) => `SELECT entries.id FROM entries CROSS JOIN holds ON holds.call_id = entries.call_id
-      WHERE ${slice} AND reference IS NULL AND entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id`,
+      WHERE ${slice} AND reference IS NULL AND entries.id IS NOT entry_id AND entries.id IS NOT late_entry_id
+        AND NOT (entries.kind = 'correction' AND rental IS NOT NULL AND state = 'settled')`,
   },
 ];
 

@@ -19,6 +19,10 @@ export interface ListingPorts {
 
 /** Accounts told at once. */
 const TOLD_AT_ONCE = 16;
+/** Longer texts, such as scripts, are left out of what is kept and told: nothing reads them, and tenants choose them. */
+const MOST_TEXT = 4_000;
+/** Of a longer document only what names it is kept. */
+const MOST_DOCUMENT = 64_000;
 
 export const listedAt = (tables: BrokerTables, kind: ListedKind): number | null => tables.time(`listed ${kind}`);
 
@@ -107,11 +111,19 @@ function readList(body: string, deployment: string): Listed[] | undefined {
   if (!Array.isArray(parsed)) return undefined;
   const seen = new Set<number>();
   return parsed.flatMap((item: unknown) => {
-    const { id, name } = asObject(item) ?? {};
+    const fields = asObject(item) ?? {};
+    const { id, name } = fields;
     if (!Number.isSafeInteger(id) || typeof name !== "string" || seen.has(id as number)) return [];
     seen.add(id as number);
     const tag = parseTag(name);
     const account = tag && tag.deployment === deployment ? tag.account : null;
-    return [{ upstreamId: id as number, tag: name, account, document: JSON.stringify(item) }];
+    return [{ upstreamId: id as number, tag: name, account, document: shortened(fields) }];
   });
+}
+
+function shortened(fields: Record<string, unknown>): string {
+  const { id, name, status } = fields;
+  const short = Object.entries(fields).filter(([, value]) => typeof value !== "string" || value.length <= MOST_TEXT);
+  const document = JSON.stringify(Object.fromEntries(short));
+  return document.length <= MOST_DOCUMENT ? document : JSON.stringify({ id, name, status });
 }

@@ -80,12 +80,14 @@ export class BrokerTables {
   /** What each account was told last, by upstream id; `listedAtMs`: when the last list was asked for that is kept. */
   told(kind: ListedKind, listedAtMs: number | null): Map<number, Told> {
     const rows = this.#sql
-      .exec<{ id: number; told: string; current: number }>(
-        "SELECT upstream_id AS id, told, told = document AS current FROM seen WHERE kind = ? AND told IS NOT NULL",
+      .exec<{ id: number; tag: string; told: string; current: number }>(
+        "SELECT upstream_id AS id, tag, told, told = document AS current FROM seen WHERE kind = ? AND told IS NOT NULL",
         kind,
       )
       .toArray();
-    return new Map(rows.map((row) => [row.id, { document: row.told, sameUntilMs: row.current ? listedAtMs : null }]));
+    return new Map(
+      rows.map(({ id, tag, told, current }) => [id, { tag, document: told, sameUntilMs: current ? listedAtMs : null }]),
+    );
   }
 
   recordTold(kind: ListedKind, account: number, documents: readonly string[]): void {

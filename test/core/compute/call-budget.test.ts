@@ -7,6 +7,8 @@ import {
   type SentCall,
   waitForCall,
 } from "../../../src/core/compute/call-budget.ts";
+import { dueLists, type Watch } from "../../../src/core/compute/listing.ts";
+import { streamOf } from "../../soak/random.ts";
 
 const CLASSES: readonly CallClass[] = ["stop", "create", "call", "list"];
 const many = (cls: CallClass, count: number, atMs: number): SentCall[] =>
@@ -76,4 +78,62 @@ describe("the broker's budget of calls", () => {
       }),
     );
   });
+});
+
+it("1,000 machines on 100 accounts for three days fit into it: lists every 5 s, stops at once, launches within their minute", () => {
+  const random = streamOf(1, "machines");
+  const S = 1_000;
+  const HOUR = 3_600 * S;
+  const machines = Array.from({ length: 1_000 }, (_, index) => ({
+    account: index % 100,
+    state: "off" as "off" | "starting" | "running" | "stopping",
+    // A morning on which all begin, then each lives for hours and comes again.
+    nextMs: Math.floor(random() * 3 * HOUR),
+    changedMs: 0,
+  }));
+  let sent: SentCall[] = [];
+  let listedMs = -60 * S;
+  const longest = { stop: 0, create: 0, list: 0 };
+  let calls = 0;
+  let busiest = 0;
+  let launches = 0;
+  const send = (cls: CallClass, nowMs: number): boolean => {
+    if (waitForCall(sent, cls, nowMs) > 0) return false;
+    sent = [...sent.filter(({ atMs }) => atMs > nowMs - BUDGET_SPAN_MS), { cls, atMs: nowMs }];
+    calls += 1;
+    busiest = Math.max(busiest, sent.length);
+    return true;
+  };
+  for (let nowMs = 0; nowMs < 72 * HOUR; nowMs += S) {
+    for (const machine of machines) {
+      if (machine.nextMs > nowMs || (machine.state !== "off" && machine.state !== "running")) continue;
+      const cls = machine.state === "off" ? "create" : "stop";
+      if (!send(cls, nowMs)) continue;
+      longest[cls] = Math.max(longest[cls], nowMs - machine.nextMs);
+      machine.state = cls === "create" ? "starting" : "stopping";
+      machine.changedMs = nowMs;
+      launches += cls === "create" ? 1 : 0;
+    }
+    const moving = machines.filter(({ state }) => state === "starting" || state === "stopping");
+    const watches: Watch[] = [
+      { account: 1, kind: "instance", tags: ["t"], inTransition: moving.map(({ account }) => `${account}`) },
+    ];
+    const dueMs = dueLists(watches, new Map([["instance", listedMs]]))[0]?.atMs ?? 0;
+    if (dueMs > nowMs || !send("list", nowMs)) continue;
+    const sinceMs = Math.min(...moving.map(({ changedMs }) => changedMs));
+    if (moving.length > 0) longest.list = Math.max(longest.list, nowMs - Math.max(dueMs, sinceMs));
+    listedMs = nowMs;
+    for (const machine of moving) {
+      if (nowMs < machine.changedMs + 3 * S) continue;
+      machine.nextMs = nowMs + Math.floor((machine.state === "starting" ? 1 + random() * 30 : random() * 2) * HOUR);
+      machine.state = machine.state === "starting" ? "running" : "off";
+    }
+  }
+  expect(launches).toBeGreaterThan(3_000);
+  expect(busiest).toBeLessThanOrEqual(55);
+  expect(longest.stop).toBeLessThanOrEqual(2 * S);
+  expect(longest.list).toBeLessThanOrEqual(5 * S);
+  // A thousand that begin in one morning are more than ten a minute only by chance.
+  expect(longest.create).toBeLessThanOrEqual(3 * 60 * S);
+  expect(calls / (72 * 60)).toBeLessThan(15);
 });

@@ -16,7 +16,7 @@ import { refuse } from "../../../core/compute/facts.ts";
 import { readRegions, shownStorage } from "../../../core/compute/market.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
 import { isMachine, isStorage, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
-import { nextOf, rowAnswered, rowListed, rowSent } from "../../../core/compute/rows.ts";
+import { nextOf, rowAnswered, rowSent } from "../../../core/compute/rows.ts";
 import { takeBackStorage } from "../../../core/compute/storage-life.ts";
 import { endStorage } from "../../../core/compute/storage-rules.ts";
 import { readName } from "../../../core/compute/upstream-documents.ts";
@@ -31,13 +31,15 @@ import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
 import { admitCompute, decideCompute, type Offered, STORAGE_KINDS } from "./decide.ts";
 import { saveLaunchKey } from "./launch-keys.ts";
-import { store, turnDue } from "./resource-rows.ts";
+import { store, storeListed, turnDue, withPaidHours } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
 
 /** How long a caller waits for upstream; then it gets what is known, ms. */
 const ANSWER_WITHIN_MS = 25_000;
 /** Rows that one alarm sends something for. */
 const SENT_PER_ALARM = 32;
+/** How long an alarm waits for its calls, ms. Then they go on without it: others' turns are due. */
+const ALARM_WAITS_MS = 1_000;
 
 const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
 
@@ -69,7 +71,10 @@ export class Compute {
     if (!decision) return NEVER_OPENED;
     if (!decision.ok) return decision;
     const { answer, send } = decision.decided;
-    if (!send) return answer;
+    if (!send) {
+      void this.#watching.nudge(answer.rows);
+      return answer;
+    }
     const refusal = await this.#sendAndWait(send.placed, send.call);
     void this.#watching.update();
     if (refusal) return refuse(refusal);
@@ -81,14 +86,17 @@ export class Compute {
   async observed({ upstream, kind, documents, absent, askedAtMs }: Observation): Promise<readonly string[]> {
     const tags = documents.flatMap(({ document }) => readName(document) ?? []);
     const unknown = this.#store.transact((books, nowMs) => {
+      turnDue(books, nowMs);
       for (const { document, sameUntilMs } of documents) {
         const tag = readName(document);
         const placed = tag && ownRow(books, tag, upstream, kind);
-        if (placed) this.#listed(books, placed, document, sameUntilMs, askedAtMs, nowMs);
+        if (!placed) continue;
+        const row = storeListed(books, placed, { document, sameUntilMs }, askedAtMs, nowMs);
+        if (row.create === "done") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
       }
-      for (const tag of absent) {
+      for (const { tag, sameUntilMs } of absent) {
         const placed = ownRow(books, tag, upstream, kind);
-        if (placed) this.#listed(books, placed, null, null, askedAtMs, nowMs);
+        if (placed) storeListed(books, placed, { document: null, sameUntilMs }, askedAtMs, nowMs);
       }
       return tags.filter((tag) => books.resources.byTag(tag)?.upstream !== upstream);
     });
@@ -96,28 +104,24 @@ export class Compute {
     return unknown ?? tags;
   }
 
-  #listed(
-    books: Books,
-    placed: Placed,
-    document: string | null,
-    sameUntilMs: number | null,
-    askedAtMs: number,
-    nowMs: number,
-  ) {
-    const { row, acts } = rowListed(placed.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
-    store(books, { ...placed, row }, acts, nowMs);
-    if (row.create === "done") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
-  }
-
   /** The alarm's part: turns that are due, then what rows want of upstream. */
   async runDue(): Promise<void> {
     const due = this.#store.transact((books, nowMs) => {
       turnDue(books, nowMs);
-      return books.resources.due(nowMs, SENT_PER_ALARM);
+      return books.resources.due(nowMs, SENT_PER_ALARM + this.#busy.size);
     });
-    const sends = (due ?? []).flatMap(({ row }) => (this.#busy.has(row.id) ? [] : [this.#sendNext(row.id)]));
-    await Promise.all(sends);
+    const free = (due ?? []).filter(({ row }) => !this.#busy.has(row.id)).slice(0, SENT_PER_ALARM);
+    await this.#atMost(ALARM_WAITS_MS, Promise.all(free.map(({ row }) => this.#sendNext(row.id))));
     await this.#watching.update();
+  }
+
+  /** Waits so long; what takes longer goes on. */
+  async #atMost(ms: number, work: Promise<unknown>): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(() => late.resolve(), ms);
+    const logged = work.catch((error) => log({ event: "compute_alarm_failed", error: String(error) }));
+    await Promise.race([logged, late.promise]);
+    clearTimeout(timer);
   }
 
   async #sendNext(id: number): Promise<void> {
@@ -142,6 +146,7 @@ export class Compute {
   /** The operator's stop of one or of all that live. */
   async stop(id: number | null): Promise<readonly number[] | undefined> {
     const stopped = this.#store.transact((books, nowMs) => {
+      turnDue(books, nowMs);
       const live = books.resources.live().filter(({ row }) => id === null || row.id === id);
       return live.flatMap((placed) => {
         const end = stopOf(placed.row, id, nowMs);
@@ -201,8 +206,11 @@ export class Compute {
   #apply(id: number, call: RowCall, answer: ControlAnswer): ComputeRefusal | null {
     return (
       this.#store.transact((books, nowMs) => {
-        const placed = books.resources.find(id);
-        if (!placed) return null;
+        turnDue(books, nowMs);
+        const found = books.resources.find(id);
+        if (!found) return null;
+        const shown = answer.kind === "answered" && answer.status < 300 ? answer : null;
+        const placed = shown ? withPaidHours(books, found, shown.body, shown.sentAtMs, nowMs) : found;
         const { row, acts, refusal } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
         store(books, { ...placed, row }, acts, nowMs);
         if (call.verb === "create") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);

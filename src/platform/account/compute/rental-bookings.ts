@@ -66,7 +66,11 @@ function bookAct(books: Books, placed: Placed<RentedRow>, act: Act, nowMs: numbe
         outcome: "completed",
         reason: "rental_loss",
       } as const;
-      books.outbox.add({ ...laterEvent(books, hold, upstream, `loss${nowMs}`, nowMs), ...difference });
+      // A loss may be set twice in a millisecond: estimated, and then known.
+      books.outbox.add({
+        ...laterEvent(books, hold, upstream, `loss${nowMs}-${act.costNanoUsd}`, nowMs),
+        ...difference,
+      });
     }
   }
 }
@@ -118,8 +122,7 @@ function release(books: Books, hold: HoldRow, upstream: string, nowMs: number): 
 type CorrectAct = Extract<Act, { act: "correct" }>;
 
 function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct, nowMs: number): void {
-  const entryId = books.ledger.correct(hold, act.amountNanoUsd, nowMs);
-  books.spending.entered(entryId);
+  const entryId = books.giveBack(hold, act.amountNanoUsd, nowMs);
   books.outbox.add({
     ...laterEvent(books, hold, upstream, `late${entryId}`, nowMs),
     outcome: "completed",

@@ -2,7 +2,7 @@
 import { budgetRoom } from "../../../core/account/budgets.ts";
 import { moneyRoom } from "../../../core/account/ledger.ts";
 import type { Act, Lengths, TurnFacts } from "../../../core/compute/rental.ts";
-import { turnDueMs } from "../../../core/compute/rental-turn.ts";
+import { turn, turnDueMs } from "../../../core/compute/rental-turn.ts";
 import {
   isMachine,
   isStorage,
@@ -12,7 +12,7 @@ import {
   rentalOf,
   type StorageRow,
 } from "../../../core/compute/resource.ts";
-import { nextOf, rowIsLive, rowTurned } from "../../../core/compute/rows.ts";
+import { nextOf, rowInTransition, rowIsLive, rowListed, rowOverUnseen, rowTurned } from "../../../core/compute/rows.ts";
 import { mountedBy } from "../../../core/compute/storage-life.ts";
 import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
@@ -24,6 +24,8 @@ import { bookActs } from "./rental-bookings.ts";
 const BLOCKED_MS = 1_000;
 /** Turns taken in one go. */
 const TURNS_AT_ONCE = 200;
+/** A row in transition of which nothing was heard for so long is looked at again, ms: the broker may have lost it. */
+const UNHEARD_MS = 120_000;
 
 /** Stores the row after a step, with what the step books, and takes the turn that follows. */
 export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): ResourceRow {
@@ -40,6 +42,40 @@ export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs:
   bookActs(books, after, turn.acts, nowMs);
   books.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
   return turn.row;
+}
+
+/** What a list shows of a row, as JSON (null: the list lacks it), and until when it was as it was told before. */
+interface Listed {
+  readonly document: string | null;
+  readonly sameUntilMs: number | null;
+}
+
+export function storeListed(
+  books: Books,
+  placed: Placed,
+  { document, sameUntilMs }: Listed,
+  askedAtMs: number,
+  nowMs: number,
+): ResourceRow {
+  const paid = document === null ? placed : withPaidHours(books, placed, document, askedAtMs, nowMs);
+  const { row, acts } = rowListed(paid.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
+  return store(books, { ...paid, row }, acts, nowMs);
+}
+
+/** A machine that is over when it is first seen: a turn as of its end pays for what its hold does not. */
+export function withPaidHours(
+  books: Books,
+  placed: Placed,
+  document: string,
+  askedAtMs: number,
+  nowMs: number,
+): Placed {
+  const over = rowOverUnseen(placed.row, document, askedAtMs, nowMs, books.lengths);
+  if (!over) return placed;
+  const step = turn(over.row.rental, over.atMs, turnFacts(books, over.row, nowMs));
+  const row = { ...over.row, rental: step.rental };
+  bookActs(books, { ...placed, row }, step.acts, nowMs);
+  return { ...placed, row };
 }
 
 /** Takes the turns that are due. Called by the alarm and before money is read. */
@@ -88,5 +124,6 @@ function dueMs(row: ResourceRow, facts: Pick<TurnFacts, "graceDays" | keyof Leng
   const turnMs = rental && turnDueMs(rental, facts);
   // The turn was just taken: what is due all the same waits for something, as a deletion waits for an unmount.
   const laterMs = turnMs !== null && isStorage(row) ? Math.max(turnMs, nowMs + BLOCKED_MS) : turnMs;
-  return earliest([laterMs, callMs, isMachine(row) ? fixedEndMs(row, nowMs) : null]);
+  const unheardMs = rowInTransition(row, nowMs) ? nowMs + UNHEARD_MS : null;
+  return earliest([laterMs, callMs, isMachine(row) ? fixedEndMs(row, nowMs) : null, unheardMs]);
 }

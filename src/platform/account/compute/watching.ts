@@ -1,13 +1,24 @@
 /** Tells the broker which kinds the account has upstream, and which resources are in transition. */
 import type { BrokerPort } from "../../../core/compute/control.ts";
 import { LISTED_KINDS, type Watch } from "../../../core/compute/listing.ts";
+import type { ResourceRow } from "../../../core/compute/resource.ts";
 import { rowInTransition } from "../../../core/compute/rows.ts";
+import type { AccountNumber } from "../../../core/ids.ts";
 import { log } from "../../log.ts";
 import type { Store } from "../store.ts";
+
+/** The broker is told again after so long, ms: it may have lost what it was told. */
+const TOLD_AGAIN_MS = 3_600_000;
+/** Sooner where nothing was heard of a row in transition for so long, ms. */
+const UNHEARD_MS = 120_000;
+/** A tenant's read of such a row makes the broker be told again, this often at most, ms. */
+const NUDGED_AFTER_MS = 10_000;
 
 interface Wanted {
   readonly upstream: string;
   readonly watches: readonly Omit<Watch, "account">[];
+  /** For how long nothing was heard of a row in transition, ms. */
+  readonly unheardMs: number;
 }
 
 /** Kinds that are watched. An SSH key's own row says all of it. */
@@ -17,7 +28,10 @@ export class Watching {
   readonly #store: Store;
   readonly #broker: (upstream: string) => BrokerPort;
   /** What each broker was told last, as JSON, by this run of the object; after a restart it is told again. */
-  readonly #told = new Map<string, string>();
+  readonly #told = new Map<string, { readonly text: string; readonly atMs: number }>();
+
+  #nudgedMs = 0;
+  #last: Promise<void> = Promise.resolve();
 
   constructor(store: Store, broker: (upstream: string) => BrokerPort) {
     this.#store = store;
@@ -25,46 +39,75 @@ export class Watching {
   }
 
   /** Never rejects: what a broker did not take is told again with the next change or alarm. */
-  async update(): Promise<void> {
+  update(): Promise<void> {
+    // One after the other, so that the broker is left with the newest.
+    this.#last = this.#last
+      .then(() => this.#update())
+      .catch((error) => log({ event: "watching_failed", error: String(error) }));
+    return this.#last;
+  }
+
+  async #update(): Promise<void> {
     const now = this.#store.transact((books, nowMs) => ({
+      nowMs,
       account: books.tenants.account().number,
       wanted: wantedOf(books.resources.live(), nowMs),
     }));
     if (!now) return;
-    for (const { upstream, watches } of now.wanted) {
+    const { account, nowMs, wanted } = now;
+    for (const { upstream, watches, unheardMs } of wanted) {
       const text = JSON.stringify(watches);
-      if (this.#told.get(upstream) === text) continue;
-      try {
-        await this.#broker(upstream).watch(upstream, now.account, watches);
-        this.#told.set(upstream, text);
-      } catch (error) {
-        log({ event: "broker_lost", upstream, verb: "watch", error: String(error) });
-      }
+      const told = this.#told.get(upstream);
+      const agoMs = told ? nowMs - told.atMs : 0;
+      const lost = agoMs >= TOLD_AGAIN_MS || (unheardMs >= UNHEARD_MS && agoMs >= UNHEARD_MS);
+      if (told?.text !== text || lost) await this.#tell(upstream, account, watches, text, nowMs);
     }
-    for (const upstream of [...this.#told.keys()]) {
-      if (now.wanted.some((wanted) => wanted.upstream === upstream) || this.#told.get(upstream) === "[]") continue;
-      try {
-        await this.#broker(upstream).watch(upstream, now.account, []);
-        this.#told.set(upstream, "[]");
-      } catch (error) {
-        log({ event: "broker_lost", upstream, verb: "watch", error: String(error) });
-      }
+    for (const [upstream, { text }] of [...this.#told]) {
+      if (text === "[]" || wanted.some((one) => one.upstream === upstream)) continue;
+      await this.#tell(upstream, account, [], "[]", nowMs);
+    }
+  }
+
+  /** A tenant reads a row in transition of which nothing was heard for a while. */
+  async nudge(rows: readonly ResourceRow[]): Promise<void> {
+    const nowMs = Date.now();
+    const waits = rows.some((row) => rowInTransition(row, nowMs) && unheard(row, nowMs) >= NUDGED_AFTER_MS);
+    if (!waits || nowMs < this.#nudgedMs + NUDGED_AFTER_MS) return;
+    this.#nudgedMs = nowMs;
+    for (const [upstream, { text }] of this.#told) this.#told.set(upstream, { text, atMs: 0 });
+    await this.update();
+  }
+
+  async #tell(
+    upstream: string,
+    account: AccountNumber,
+    watches: Wanted["watches"],
+    text: string,
+    atMs: number,
+  ): Promise<void> {
+    try {
+      await this.#broker(upstream).watch(upstream, account, watches);
+      this.#told.set(upstream, { text, atMs });
+    } catch (error) {
+      log({ event: "broker_lost", upstream, verb: "watch", error: String(error) });
     }
   }
 }
 
-function wantedOf(
-  live: readonly { upstream: string; row: Parameters<typeof rowInTransition>[0] }[],
-  nowMs: number,
-): Wanted[] {
+/** How long ago what is known of a row was asked for. */
+const unheard = (row: ResourceRow, nowMs: number): number =>
+  "seen" in row ? nowMs - Math.max(row.seen.askedAtMs, row.changedAtMs) : 0;
+
+function wantedOf(live: readonly { upstream: string; row: ResourceRow }[], nowMs: number): Wanted[] {
   const upstreams = [...new Set(live.map(({ upstream }) => upstream))];
-  return upstreams.map((upstream) => ({
-    upstream,
-    watches: KINDS.flatMap((kind) => {
-      const rows = live.filter((one) => one.upstream === upstream && one.row.kind === kind).map(({ row }) => row);
-      if (rows.length === 0) return [];
-      const tags = rows.map(({ tag }) => tag);
-      return [{ kind, tags, inTransition: rows.filter((row) => rowInTransition(row, nowMs)).map(({ tag }) => tag) }];
-    }),
-  }));
+  return upstreams.map((upstream) => {
+    const its = live.filter((one) => one.upstream === upstream).map(({ row }) => row);
+    const waiting = its.filter((row) => rowInTransition(row, nowMs));
+    const watches = KINDS.flatMap((kind) => {
+      const tags = its.filter((row) => row.kind === kind).map(({ tag }) => tag);
+      const inTransition = waiting.filter((row) => row.kind === kind).map(({ tag }) => tag);
+      return tags.length === 0 ? [] : [{ kind, tags, inTransition }];
+    });
+    return { upstream, watches, unheardMs: Math.max(0, ...waiting.map((row) => unheard(row, nowMs))) };
+  });
 }

@@ -86,15 +86,17 @@ export class Ledger {
     { callId, model, keyId, teamId }: Pick<Charge, "callId" | "model" | "keyId" | "teamId">,
     givenNanoUsd: number,
     atMs: number,
+    countsAtMs: number,
   ): number {
     const { balanceNanoUsd } = this.#next(givenNanoUsd);
     this.#sql.exec(
-      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, team_id)
-       VALUES (?, 'correction', ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, counts_at_ms, call_id, model, key_id, team_id)
+       VALUES (?, 'correction', ?, ?, ?, ?, ?, ?, ?, ?)`,
       this.#lastId,
       givenNanoUsd,
       balanceNanoUsd,
       atMs,
+      countsAtMs,
       callId,
       model,
       keyId,

@@ -1,6 +1,7 @@
 /**
  * What each key, team and account has spent per UTC day, for budgets. Sums in SQL cover the ledger's charges up to a
- * mark; charges since then are summed in memory. Because these are sums of the ledger, a budget set later counts
+ * mark; charges since then are summed in memory. What a correction gives back of a
+ * rental's charge counts too. Because these are sums of the ledger, a budget set later counts
  * earlier spending too.
  */
 
@@ -34,7 +35,7 @@ export class Spending {
     this.#through = sql.exec<{ through: number }>("SELECT entries_through AS through FROM marks").one().through;
     const rows = sql.exec<{ key_id: string; team_id: string | null; at_ms: number; amount_nano_usd: number }>(
       `SELECT key_id, team_id, coalesce(counts_at_ms, at_ms) AS at_ms, amount_nano_usd FROM entries
-       WHERE id > ? AND kind = 'charge'`,
+       WHERE id > ? AND (kind = 'charge' OR (call_id IS NOT NULL AND reference IS NULL))`,
       this.#through,
     );
     for (const row of rows) {

@@ -1,0 +1,244 @@
+/**
+ * Tenants who rent machines, on a clock of the test's own: the real account objects and brokers behind the real Worker,
+ * and the service in memory. `run` lets time pass: each alarm fires at its time, nothing else moves.
+ */
+import {
+  createExecutionContext,
+  evictDurableObject,
+  runDurableObjectAlarm,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { vi } from "vitest";
+import worker from "../../../src/index.ts";
+import type { Worker } from "./counting.ts";
+import { MemoryService, SERVICE_URL } from "./memory-service.ts";
+import { done, type Json, settled } from "./operator.ts";
+
+/** Far ahead, so that no alarm fires but by the test's hand. */
+const START_MS = Date.UTC(2060, 0, 1);
+/** Alarms of one `run` in which nothing ends: something wakes for ever. */
+const MOST_ALARMS = 100_000;
+/** What is not over after so long, in true ms, waits for time to pass. */
+const WAITS_AFTER_MS = 400;
+/** Timers of at least this length go by the test's clock. */
+const LONG_TIMER_MS = 100;
+
+export interface Renter {
+  readonly account: string;
+  readonly number: number;
+  readonly key: string;
+  readonly seat: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: Json;
+}
+
+interface Alarmed {
+  readonly name: string;
+  readonly stub: DurableObjectStub<undefined>;
+}
+
+/** Each fleet is later than those before: what they left in caches is old. */
+let latestMs = START_MS;
+
+export class Fleet {
+  readonly service: MemoryService;
+  readonly renters: Renter[] = [];
+  readonly #seats = new Set<string>();
+  #nowMs: number;
+  #fired = 0;
+  /** Objects whose alarm waits for time to pass. */
+  readonly #inAlarm = new Set<string>();
+
+  constructor() {
+    this.#nowMs = latestMs + 86_400_000;
+    vi.useFakeTimers({ now: this.#nowMs, toFake: ["Date"] });
+    simulateLongTimers();
+    this.service = new MemoryService({
+      hourMs: Number(env.COMPUTE_HOUR_MS),
+      dayMs: Number(env.COMPUTE_DAY_MS),
+    });
+    vi.spyOn(globalThis, "fetch").mockImplementation((input, init) =>
+      this.service.answer(new Request(input as RequestInfo, init as RequestInit)),
+    );
+  }
+
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  /** Alarms fired so far. */
+  get fired(): number {
+    return this.#fired;
+  }
+
+  /** A GPU type that the service rents at `costUsd` and the operator at `priceUsd`, an hour. */
+  async region(id: string, costUsd: number, priceUsd: number): Promise<void> {
+    this.service.region(id, `GPU ${id}`, costUsd);
+    const prices = {
+      gpu_hours: { cost_usd: costUsd, price_usd: priceUsd },
+      interruptible_gpu_hours: { cost_usd: costUsd / 2, price_usd: priceUsd / 2 },
+    };
+    await done("PUT", `/models/${encodeURIComponent(`gpu/${encodeURIComponent(`GPU ${id}`)}`)}`, {
+      kind: "gpu",
+      prices,
+    });
+  }
+
+  /** An upstream account for compute. */
+  async seat(seat: string, shared: boolean, balanceUsd = 1_000_000): Promise<void> {
+    this.#seats.add(seat);
+    this.service.account(seat, `key-${seat}`, balanceUsd);
+    await done("PUT", `/upstreams/${seat}`, { base_url: SERVICE_URL, api_key: `key-${seat}`, shared });
+  }
+
+  async renter(
+    account: string,
+    seat: string,
+    balanceUsd: number,
+    fields: object = {},
+    keyFields: object = {},
+  ): Promise<Renter> {
+    const body = { id: account, name: account, balance_usd: balanceUsd, compute_enabled: true, ...fields };
+    const { number } = await done("POST", "/accounts", { ...body, compute_upstream: seat });
+    const { key } = await done("POST", `/accounts/${account}/keys`, { name: "k", scopes: ["compute"], ...keyFields });
+    await settled();
+    const renter = { account, number, key, seat };
+    this.renters.push(renter);
+    return renter;
+  }
+
+  /** One request of a tenant, to the end of what it left running. */
+  async call(renter: Renter, method: string, path: string, body?: unknown): Promise<Answer> {
+    return (await this.finish(this.send(renter, method, path, body))) as Answer;
+  }
+
+  /** The same, for a call that may wait for what the test does next. */
+  async send({ key }: Renter, method: string, path: string, body?: unknown): Promise<Answer> {
+    const context = createExecutionContext();
+    const request = new Request(`https://gateway.test${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const response = await (worker as unknown as Worker).fetch(request as never, env, context);
+    const text = await response.text();
+    await waitOnExecutionContext(context);
+    return { status: response.status, body: text === "" ? null : JSON.parse(text) };
+  }
+
+  launch(renter: Renter, region: string, fields: object = {}): Promise<Answer> {
+    const machine = { region_id: region, gpu_type: `GPU ${region}`, gpu_count: 1, container_image: "ubuntu:24" };
+    return this.call(renter, "POST", "/gpu-instances", { ...machine, ...fields });
+  }
+
+  async instance(renter: Renter, id: number): Promise<Json> {
+    return (await this.call(renter, "GET", `/gpu-instances/${id}`)).body.instance;
+  }
+
+  accountStub({ number }: Renter) {
+    return env.ACCOUNTS.getByName(String(number));
+  }
+
+  brokerStub(seat: string) {
+    return env.BROKERS.getByName(seat);
+  }
+
+  evictAccount(renter: Renter): Promise<void> {
+    return evictDurableObject(this.accountStub(renter));
+  }
+
+  evictBroker(seat: string): Promise<void> {
+    return evictDurableObject(this.brokerStub(seat));
+  }
+
+  /** Lets so much time pass. */
+  async run(forMs: number): Promise<void> {
+    const untilMs = this.#nowMs + forMs;
+    for (let alarms = 0; alarms < MOST_ALARMS; alarms++) {
+      const next = await this.#nextAlarm();
+      if (!next || next.atMs > untilMs) return this.#setClock(untilMs);
+      this.#setClock(Math.max(this.#nowMs, next.atMs));
+      this.#fired += 1;
+      this.#inAlarm.add(next.name);
+      const over = runDurableObjectAlarm(next.stub).finally(() => this.#inAlarm.delete(next.name));
+      await Promise.race([over, new Promise((resolve) => setTimeout(resolve, WAITS_AFTER_MS))]);
+    }
+    throw new Error(`${MOST_ALARMS} alarms in ${forMs} ms`);
+  }
+
+  /** Lets time pass until something is so; fails after `withinMs`. */
+  async until(
+    what: string,
+    isSo: () => boolean | Promise<boolean>,
+    withinMs = 600_000,
+    everyMs = 1_000,
+  ): Promise<void> {
+    for (const endMs = this.#nowMs + withinMs; this.#nowMs < endMs; await this.run(everyMs)) if (await isSo()) return;
+    if (!(await isSo())) throw new Error(`not within ${withinMs} ms: ${what}`);
+  }
+
+  /** Waits for what goes on by itself; time passes where it waits for that. */
+  async finish<T>(work: Promise<T>, isParked: () => boolean = () => false): Promise<T | "parked"> {
+    let over = false;
+    const done = work.finally(() => {
+      over = true;
+    });
+    done.catch(() => undefined);
+    const fromMs = performance.now();
+    while (!over) {
+      if (isParked()) return "parked";
+      await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 2))]);
+      if (performance.now() > fromMs + WAITS_AFTER_MS && !over) await this.run(500);
+    }
+    return done;
+  }
+
+  /** A step of time in which no alarm fires, as if the machines were too busy. */
+  skip(ms: number): void {
+    this.#setClock(this.#nowMs + ms);
+  }
+
+  #setClock(nowMs: number): void {
+    this.#nowMs = nowMs;
+    latestMs = Math.max(latestMs, nowMs);
+    vi.setSystemTime(nowMs);
+  }
+
+  async #nextAlarm(): Promise<(Alarmed & { readonly atMs: number }) | undefined> {
+    const objects: Alarmed[] = [
+      ...[...this.#seats].map((seat) => ({ name: seat, stub: this.brokerStub(seat) as never })),
+      ...this.renters.map((renter) => ({ name: renter.account, stub: this.accountStub(renter) as never })),
+    ];
+    const free = objects.filter(({ name }) => !this.#inAlarm.has(name));
+    const times = await Promise.all(
+      free.map(async ({ name, stub }) => {
+        const atMs = await runInDurableObject(stub, (_, { storage }) => storage.getAlarm());
+        return atMs === null ? [] : [{ name, stub, atMs }];
+      }),
+    );
+    return times.flat().sort((one, other) => one.atMs - other.atMs)[0];
+  }
+}
+
+const trueSetTimeout = globalThis.setTimeout;
+
+/** Long timers end when the faked clock says so. They look at it in true time, in the context of whoever set them. */
+function simulateLongTimers(): void {
+  const simulated = (callback: (...given: unknown[]) => void, ms = 0, ...given: unknown[]): unknown => {
+    const isOurs = /platform\/(account|broker)\//.test(new Error().stack ?? "");
+    if (ms < LONG_TIMER_MS || !isOurs) return trueSetTimeout(callback, ms, ...given);
+    const dueMs = Date.now() + ms;
+    const timer = setInterval(() => {
+      if (Date.now() < dueMs) return;
+      clearInterval(timer);
+      callback(...given);
+    }, 5);
+    return timer;
+  };
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(simulated as never);
+}

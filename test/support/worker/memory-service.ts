@@ -1,0 +1,222 @@
+/**
+ * The compute service in the memory of a test: the sandbox's own rules, without its object and its HTTP, on the test's
+ * clock. Whatever is sent to `fetch` for its address is answered here, or meets a fault.
+ */
+import { type CallCounts, dispatch } from "../../../sandbox/compute/dispatch.ts";
+import { executions, type MachineExecution } from "../../../sandbox/compute/executions.ts";
+import { forceResource, type ResourceRequest, setAccount, setRegion } from "../../../sandbox/compute/forced.ts";
+import { catchUp } from "../../../sandbox/compute/timeline.ts";
+import { type Lengths, World } from "../../../sandbox/compute/world.ts";
+
+export const SERVICE_URL = "https://compute-service.test";
+
+/** What happens to a call in place of a plain answer. `parked`: executed at once, answered when `letGo` is called. */
+export type CallFault = "lost_answer" | "reset" | "parked" | "refused" | "failing" | "unauthorized";
+
+interface WaitingFault {
+  readonly fault: CallFault;
+  readonly account: string;
+  readonly matches: (method: string, path: string) => boolean;
+  times: number;
+}
+
+/** A call as it arrived, for the judge. */
+export interface ServiceCall {
+  readonly atMs: number;
+  readonly account: string;
+  readonly method: string;
+  readonly path: string;
+  /** The service's own; null: not executed. */
+  readonly status: number | null;
+  /** Whether the caller got the answer. */
+  readonly told: boolean;
+  /** What the answer showed, by id: lists, reads and changes. */
+  readonly shown: ReadonlyMap<number, string>;
+}
+
+const EXECUTED: ReadonlySet<CallFault> = new Set(["lost_answer", "parked"]);
+
+export class MemoryService {
+  readonly world: World;
+  readonly calls: ServiceCall[] = [];
+  readonly #faults: WaitingFault[] = [];
+  /** Ids that lists leave out, by account; `all`: every one. */
+  readonly #omitted = new Map<string, ReadonlySet<number> | "all">();
+  readonly #parked = new Set<() => void>();
+  readonly #log = new Counts();
+
+  constructor(lengths: Lengths) {
+    this.world = new World(NO_STORAGE, lengths);
+  }
+
+  account(account: string, key: string, balanceUsd: number): void {
+    setAccount(this.world, { account, balance_usd: balanceUsd, keys: [{ key }] });
+  }
+
+  /** Another balance of the account, holds apart. */
+  balance(account: string, balanceUsd: number): void {
+    catchUp(this.world);
+    setAccount(this.world, { account, balance_usd: balanceUsd });
+    catchUp(this.world);
+  }
+
+  region(id: string, gpuType: string, rateUsd: number, nodes = 1_000): void {
+    setRegion(this.world, {
+      id,
+      gpu_type: gpuType,
+      node_count: nodes,
+      hourly_rate_usd: rateUsd,
+      interruptible_hourly_rate_usd: rateUsd / 2,
+    });
+  }
+
+  fault(
+    account: string,
+    fault: CallFault,
+    times: number,
+    matches: WaitingFault["matches"] = (method) => method !== "GET",
+  ): void {
+    this.#faults.push({ fault, account, times, matches });
+  }
+
+  clearFaults(): void {
+    this.#faults.length = 0;
+    this.#omitted.clear();
+    this.letGo();
+  }
+
+  omit(account: string, ids: ReadonlySet<number> | "all" | null): void {
+    if (ids === null) this.#omitted.delete(account);
+    else this.#omitted.set(account, ids);
+  }
+
+  get parked(): number {
+    return this.#parked.size;
+  }
+
+  /** Parked answers arrive now. */
+  letGo(): void {
+    for (const go of this.#parked) go();
+    this.#parked.clear();
+  }
+
+  /** Null, or why it cannot be forced. */
+  force(id: number, force: ResourceRequest["force"]): string | null {
+    catchUp(this.world);
+    const error = forceResource(this.world, id, { force });
+    catchUp(this.world);
+    return error;
+  }
+
+  executions(account: string | null = null): MachineExecution[] {
+    catchUp(this.world);
+    return executions(this.world, account).filter(
+      (one): one is MachineExecution => one.kind === "instance" || one.kind === "cluster",
+    );
+  }
+
+  async answer(request: Request): Promise<Response> {
+    const { pathname: path } = new URL(request.url);
+    const { method } = request;
+    const key = (request.headers.get("authorization") ?? "").replace("Bearer ", "");
+    const body = request.body === null ? null : await request.text();
+    const account = this.world.holderOf(key)?.account.account ?? "";
+    const fault = this.#meet(account, method, path);
+    if (fault !== undefined && !EXECUTED.has(fault)) {
+      this.#record(account, method, path, null, fault !== "reset", new Map());
+      if (fault === "reset") throw new Error("Network connection lost.");
+      const status = fault === "refused" ? 503 : fault === "failing" ? 500 : 401;
+      return Response.json({ error: "A fault." }, { status });
+    }
+    const { status, text, shown } = this.#execute(account, method, path, key, body);
+    this.#record(account, method, path, status, fault !== "lost_answer", shown);
+    if (fault === "lost_answer") throw new Error("Network connection lost.");
+    if (fault === "parked") await this.#park();
+    return new Response(text, { status, headers: { "content-type": "application/json" } });
+  }
+
+  #execute(account: string, method: string, path: string, key: string, body: string | null) {
+    catchUp(this.world);
+    const incoming = { method, path, origin: SERVICE_URL, key, body, requestId: null };
+    const holder = this.world.holderOf(key);
+    const { answer, launched, lists } = dispatch(this.world, this.#log, holder, incoming, 0, null);
+    if (launched) this.#log.launched(account);
+    const omitted = lists ? this.#omitted.get(account) : undefined;
+    const shownBody = omitted && Array.isArray(answer.body) ? answer.body.filter(keeps(omitted)) : answer.body;
+    const shown = answer.status < 300 ? statesOf(shownBody) : new Map<number, string>();
+    return { status: answer.status, text: answer.body === null ? null : JSON.stringify(shownBody), shown };
+  }
+
+  #meet(account: string, method: string, path: string): CallFault | undefined {
+    const met = this.#faults.find((one) => one.account === account && one.times > 0 && one.matches(method, path));
+    if (met) met.times -= 1;
+    return met?.fault;
+  }
+
+  #record(
+    account: string,
+    method: string,
+    path: string,
+    status: number | null,
+    told: boolean,
+    shown: ReadonlyMap<number, string>,
+  ): void {
+    this.calls.push({ atMs: Date.now(), account, method, path, status, told, shown });
+  }
+
+  /** Waits in the caller's own context: its timers may not be another's. */
+  async #park(): Promise<void> {
+    let gone = false;
+    this.#parked.add(() => {
+      gone = true;
+    });
+    while (!gone) await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+const keeps = (omitted: ReadonlySet<number> | "all") => (one: { id: number }) =>
+  omitted !== "all" && !omitted.has(one.id);
+
+/** The states of the machines that an answer shows. */
+function statesOf(body: unknown): Map<number, string> {
+  const outer = Array.isArray(body) ? body : [body];
+  return new Map(
+    outer.flatMap((item: { id?: number; status?: string; instance?: { id: number; status: string } } | null) => {
+      const { id, status } = item?.instance ?? item ?? {};
+      return id === undefined || status === undefined ? [] : [[id, status] as const];
+    }),
+  );
+}
+
+/** The service's limits a minute. */
+class Counts implements CallCounts {
+  readonly #calls = new Map<string, number[]>();
+  readonly #launches = new Map<string, number[]>();
+
+  count(_: number, key: string, nowMs: number, most: number): number | null {
+    const waitMs = wait(this.#calls, key, nowMs, most);
+    if (waitMs === null) this.#calls.get(key)?.push(nowMs);
+    return waitMs;
+  }
+
+  launchWait(account: string, nowMs: number, most: number): number | null {
+    return wait(this.#launches, account, nowMs, most);
+  }
+
+  launched(account: string): void {
+    this.#launches.get(account)?.push(Date.now());
+  }
+}
+
+function wait(kept: Map<string, number[]>, of: string, nowMs: number, most: number): number | null {
+  const times = (kept.get(of) ?? []).filter((atMs) => atMs > nowMs - 60_000);
+  kept.set(of, times);
+  const oldest = times[times.length - most];
+  return oldest === undefined ? null : oldest + 60_000 - nowMs;
+}
+
+/** The world keeps everything in memory; nothing outlives the test. */
+const NO_STORAGE = {
+  kv: { get: () => undefined, put: () => undefined },
+  sql: { exec: () => ({ toArray: () => [] }) },
+} as unknown as DurableObjectStorage;

@@ -1,0 +1,314 @@
+/**
+ * Rented machines on a clock of the test's own, while their upstream is away, without money, or shows nothing, and while
+ * objects are evicted between all steps: who pays, and what is still sent.
+ */
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { setAccount } from "../../sandbox/compute/forced.ts";
+import { rows } from "../support/worker/account-support.ts";
+import { Fleet, type Renter } from "../support/worker/fleet.ts";
+import { call, done, settled } from "../support/worker/operator.ts";
+
+/** The hour of money is ten minutes. */
+const HOUR_MS = 600_000;
+const trueTimes = { COMPUTE_HOUR_MS: env.COMPUTE_HOUR_MS, COMPUTE_DAY_MS: env.COMPUTE_DAY_MS };
+const NANO = 1_000_000_000;
+const PRICE = 3.6;
+const COST = 2;
+
+let fleet: Fleet;
+let logged: string[];
+let made = 0;
+
+beforeEach(() => {
+  Object.assign(env, { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(12 * HOUR_MS) });
+  logged = [];
+  vi.spyOn(console, "log").mockImplementation((line: unknown) => {
+    logged.push(typeof line === "string" ? line : JSON.stringify(line));
+  });
+  fleet = new Fleet();
+});
+afterEach(async () => {
+  await settled();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  Object.assign(env, trueTimes);
+});
+
+const region = () => `outage-${made}`;
+
+/** A tenant with a seat of its own, and prices of 3.6 USD an hour for what costs 2. */
+async function renting(balanceUsd: number, fields: object = {}, key: object = {}): Promise<Renter> {
+  made += 1;
+  await fleet.region(region(), COST, PRICE);
+  await fleet.seat(`outage-seat-${made}`, false);
+  return fleet.renter(`outage-${made}`, `outage-seat-${made}`, balanceUsd, fields, key);
+}
+
+async function running(renter: Renter, fields: object = {}): Promise<number> {
+  const { status, body } = await fleet.launch(renter, region(), fields);
+  expect(status, JSON.stringify(body)).toBe(202);
+  await fleet.until("running", async () => (await fleet.instance(renter, body.id)).status === "running", 30_000);
+  return body.id;
+}
+
+const ranMs = (renter: Renter) => fleet.service.executions(renter.seat).reduce((sum, { ms }) => sum + ms, 0);
+const audit = (renter: Renter) => fleet.accountStub(renter).audit();
+const changes = (renter: Renter) =>
+  fleet.service.calls.filter(({ account, method }) => account === renter.seat && method !== "GET");
+const events = (name: string) => logged.filter((line) => line.includes(`"${name}"`));
+const untilEnded = (renter: Renter, id: number, withinMs = 300_000) =>
+  fleet.until("ended", async () => (await fleet.instance(renter, id)).status === "terminated", withinMs, 7_000);
+
+describe("upstream is away", () => {
+  it("for three hours when the money runs out: stops are sent until one lands, the operator pays what ran on", async () => {
+    const renter = await renting(1.5 * PRICE);
+    const id = await running(renter);
+    const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
+    const paidUntilMs = startedMs + 1.5 * HOUR_MS;
+    await fleet.run(paidUntilMs - 60_000 - fleet.nowMs);
+    const before = changes(renter).length;
+    fleet.service.fault(renter.seat, "reset", Number.POSITIVE_INFINITY, () => true);
+    await fleet.run(60_000 + 3 * HOUR_MS);
+    expect((await fleet.instance(renter, id)).status).toBe("terminating_low_balance");
+    const sentMs = changes(renter)
+      .slice(before)
+      .map(({ atMs }) => atMs);
+    expect((sentMs[0] ?? 0) - paidUntilMs).toBeLessThanOrEqual(2_000);
+    const gaps = sentMs.slice(1).map((atMs, index) => atMs - (sentMs[index] ?? 0));
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(62_000);
+    // One every five minutes.
+    expect(events("stop_overdue")).toHaveLength(6);
+
+    fleet.service.clearFaults();
+    await untilEnded(renter, id);
+    expect((await fleet.instance(renter, id)).termination_reason).toBe("credit_depleted");
+    const lostMs = ranMs(renter) - 1.5 * HOUR_MS;
+    expect(lostMs).toBeGreaterThanOrEqual(3 * HOUR_MS);
+    expect(await audit(renter)).toMatchObject({
+      ok: true,
+      balanceNanoUsd: 0,
+      openHolds: 0,
+      operatorLossNanoUsd: Math.ceil((COST * NANO * lostMs) / HOUR_MS),
+    });
+  });
+
+  it("with its credential revoked: stops go on, launches are 503 and cost nothing, then it lands", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    const key = { key: `key-${renter.seat}`, state: "revoked" as const };
+    setAccount(fleet.service.world, { account: renter.seat, keys: [key] });
+    expect((await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`)).status).toBe(202);
+    const askedMs = fleet.nowMs;
+    expect((await fleet.launch(renter, region())).status).toBe(503);
+    await fleet.run(3 * HOUR_MS);
+    const calls = fleet.service.calls.filter(({ path }) => path.endsWith("/terminate"));
+    expect(calls.length).toBeGreaterThan(30);
+    setAccount(fleet.service.world, { account: renter.seat, keys: [{ ...key, state: "live" }] });
+    await untilEnded(renter, id);
+    const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
+    const books = await audit(renter);
+    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(((askedMs - startedMs) / HOUR_MS) * PRICE * NANO);
+    expect(books).toMatchObject({ ok: true, openHolds: 0 });
+    expect(books?.operatorLossNanoUsd).toBeGreaterThan(3 * COST * NANO);
+  });
+
+  it("without money of the operator's: no launch, and what it stops is the operator's doing, not the tenant's", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    fleet.service.balance(renter.seat, 0);
+    await fleet.run(70_000);
+    expect((await fleet.launch(renter, region())).status).toBe(503);
+    expect(events("upstream_balance_low").length).toBeGreaterThan(0);
+    await untilEnded(renter, id, 2 * HOUR_MS);
+    expect((await fleet.instance(renter, id)).termination_reason).toBe("admin");
+    const books = await audit(renter);
+    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe((ranMs(renter) / HOUR_MS) * PRICE * NANO);
+    expect(books).toMatchObject({ ok: true, openHolds: 0, operatorLossNanoUsd: 0 });
+  });
+
+  it("with lists that omit everything: what runs goes on running and is charged, and is read by id once a minute", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    fleet.service.omit(renter.seat, "all");
+    const from = fleet.service.calls.length;
+    await fleet.run(3 * HOUR_MS);
+    expect((await fleet.instance(renter, id)).status).toBe("running");
+    const reads = fleet.service.calls.slice(from).filter(({ path }) => /gpu-instances\/\d+$/.test(path));
+    expect(reads.length).toBeGreaterThanOrEqual(25);
+    expect(reads.length).toBeLessThanOrEqual(31);
+    expect(changes(renter)).toHaveLength(1);
+    fleet.service.omit(renter.seat, null);
+    await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`);
+    await untilEnded(renter, id);
+    expect(100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0)).toBe((ranMs(renter) / HOUR_MS) * PRICE * NANO);
+  });
+
+  it("what vanished after hours at rest is charged to the last list that showed it", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    await fleet.run(5 * HOUR_MS);
+    const [ran] = fleet.service.executions(renter.seat);
+    fleet.service.force(ran?.id ?? 0, "lost");
+    const lists = fleet.service.calls.filter(({ path, shown }) => path === "/gpu-instances" && shown.has(ran?.id ?? 0));
+    const lastMs = lists.at(-1)?.atMs ?? 0;
+    await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 300_000, 7_000);
+    const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBe(((lastMs - (ran?.started_ms ?? 0)) / HOUR_MS) * PRICE * NANO);
+  });
+
+  it("what a correction gives back is free in the key's budget again", async () => {
+    const renter = await renting(100, {}, { max_budget: 6 });
+    const id = await running(renter);
+    await fleet.run(HOUR_MS / 2);
+    fleet.service.fault(renter.seat, "reset", Number.POSITIVE_INFINITY, (method) => method === "GET");
+    fleet.service.force(fleet.service.executions(renter.seat)[0]?.id ?? 0, "lost");
+    await fleet.run(HOUR_MS * 0.6);
+    fleet.service.clearFaults();
+    await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 300_000, 7_000);
+    await fleet.evictAccount(renter);
+    expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+    expect((await fleet.launch(renter, region())).status).toBe(202);
+  });
+});
+
+describe("objects evicted between all steps", () => {
+  it("launch, extend, PATCH, terminate: one machine, charged what ran", async () => {
+    const renter = await renting(100);
+    const evict = async () => {
+      await fleet.evictAccount(renter);
+      await fleet.evictBroker(renter.seat);
+    };
+    const { body } = await fleet.launch(renter, region(), { estimated_duration_hours: 1 });
+    const path = `/gpu-instances/${body.id}`;
+    const steps: readonly (() => Promise<{ status: number }>)[] = [
+      () => fleet.call(renter, "POST", `${path}/extend`, { hours: 2 }),
+      () => fleet.call(renter, "PATCH", path, { container_image: "img:2" }),
+      () => fleet.call(renter, "POST", `${path}/extend`, { hours: 1 }),
+      () => fleet.call(renter, "POST", `${path}/terminate`),
+    ];
+    for (const step of steps) {
+      await evict();
+      await fleet.run(3_000);
+      await evict();
+      await fleet.until("running", async () => (await fleet.instance(renter, body.id)).status === "running", 30_000);
+      await evict();
+      expect((await step()).status).toBeLessThan(300);
+    }
+    await evict();
+    await untilEnded(renter, body.id);
+    expect(await fleet.instance(renter, body.id)).toMatchObject({
+      container_image: "img:2",
+      estimated_duration_hours: 4,
+    });
+    expect(fleet.service.executions(renter.seat)).toHaveLength(1);
+    const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBe((ranMs(renter) / HOUR_MS) * PRICE * NANO);
+    expect(await audit(renter)).toMatchObject({ ok: true, openHolds: 0, operatorLossNanoUsd: 0 });
+  });
+
+  it("a cluster: launch, scale, extend, delete", async () => {
+    const renter = await renting(100);
+    const launch = {
+      region_id: region(),
+      gpu_count: 1,
+      replicas: 2,
+      container_image: "img:1",
+      estimated_duration_hours: 1,
+    };
+    const { body } = await fleet.call(renter, "POST", "/gpu-clusters", launch);
+    const path = `/gpu-clusters/${body.id}`;
+    const shown = async () => (await fleet.call(renter, "GET", path)).body;
+    const steps: readonly (() => Promise<{ status: number }>)[] = [
+      () => fleet.call(renter, "POST", `${path}/scale`, { replicas: 4 }),
+      () => fleet.call(renter, "POST", `${path}/extend`, { hours: 1 }),
+      () => fleet.call(renter, "DELETE", path),
+    ];
+    for (const step of steps) {
+      await fleet.evictBroker(renter.seat);
+      await fleet.until("running", async () => (await shown()).status === "running", 30_000);
+      await fleet.evictAccount(renter);
+      expect((await step()).status).toBeLessThan(300);
+    }
+    await fleet.until("stopped", async () => (await shown()).status === "stopped", 300_000, 7_000);
+    expect(await shown()).toMatchObject({ replicas: 4, estimated_duration_hours: 2 });
+    const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBe((ranMs(renter) / HOUR_MS) * 2 * PRICE * NANO);
+  });
+
+  it("a broker that lost what it was told is told again: a launch without an answer is found", async () => {
+    const renter = await renting(100);
+    fleet.service.fault(renter.seat, "lost_answer", 1);
+    const { body } = await fleet.launch(renter, region());
+    await runInDurableObject(fleet.brokerStub(renter.seat), (_, { storage }) => {
+      storage.sql.exec("DELETE FROM watches");
+    });
+    // Nobody asks.
+    await fleet.run(140_000);
+    expect((await fleet.instance(renter, body.id)).status).toBe("running");
+  });
+
+  it("a tenant's poll makes the broker be told sooner", async () => {
+    const renter = await renting(100);
+    fleet.service.fault(renter.seat, "lost_answer", 1);
+    const { body } = await fleet.launch(renter, region());
+    await runInDurableObject(fleet.brokerStub(renter.seat), (_, { storage }) => {
+      storage.sql.exec("DELETE FROM watches");
+    });
+    await fleet.until("running", async () => (await fleet.instance(renter, body.id)).status === "running", 30_000);
+  });
+
+  it("a machine whose row a restored state lacks is left alone", async () => {
+    const renter = await renting(100);
+    await running(renter);
+    await running(renter);
+    const before = changes(renter).length;
+    await rows(fleet.accountStub(renter), "DELETE FROM holds WHERE rental = 1001");
+    await rows(fleet.accountStub(renter), "DELETE FROM resources WHERE id = 1001");
+    await fleet.evictAccount(renter);
+    await fleet.run(130_000);
+    await call("POST", `/compute/${renter.seat}/reconcile`);
+    expect(changes(renter)).toHaveLength(before);
+    expect(fleet.service.executions(renter.seat).map(({ state }) => state)).toEqual(["running", "running"]);
+  });
+});
+
+describe("limits, exactly, under calls at once and evictions", () => {
+  it("60 calls a minute of a key", async () => {
+    const renter = await renting(100);
+    const poll = () => fleet.call(renter, "GET", "/gpu-instances").then(({ status }) => status);
+    const first = await Promise.all(Array.from({ length: 30 }, poll));
+    await fleet.evictAccount(renter);
+    const second = await Promise.all(Array.from({ length: 64 }, poll));
+    expect([...first, ...second].filter((status) => status === 200)).toHaveLength(60);
+    await fleet.evictAccount(renter);
+    expect(await poll()).toBe(429);
+    await fleet.run(61_000);
+    expect(await poll()).toBe(200);
+  });
+
+  it("10 launches a minute of an account", async () => {
+    const renter = await renting(1_000);
+    const launch = () => fleet.launch(renter, region()).then(({ status }) => status);
+    const first = await Promise.all(Array.from({ length: 4 }, launch));
+    await fleet.evictAccount(renter);
+    const second = await Promise.all(Array.from({ length: 16 }, launch));
+    const all = [...first, ...second];
+    expect(all.filter((status) => status === 202)).toHaveLength(10);
+    expect(all.filter((status) => status === 429)).toHaveLength(10);
+    expect(fleet.service.executions(renter.seat)).toHaveLength(10);
+  });
+
+  it("`max_gpus`", async () => {
+    const renter = await renting(1_000, { max_gpus: 5 });
+    const launch = () => fleet.launch(renter, region(), { gpu_count: 2 }).then(({ status }) => status);
+    const first = await launch();
+    await fleet.evictAccount(renter);
+    const rest = await Promise.all(Array.from({ length: 6 }, launch));
+    expect([first, ...rest].filter((status) => status === 202)).toHaveLength(2);
+    expect(fleet.service.executions(renter.seat)).toHaveLength(2);
+    await done("PATCH", `/accounts/${renter.account}`, { max_gpus: 6 });
+    expect(await launch()).toBe(202);
+  });
+});
