@@ -1,8 +1,7 @@
 /**
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories of
- * an account, of video jobs and of reports, ten of rented machines, kills at each point of their way, the memory of all
- * large bodies, the mutants of the core's decisions, and a soak of ten minutes with kills. Takes about an hour; ends at
- * the first step that fails.
+ * an account, of video jobs and of reports, the memory of all large bodies, the mutants of the core's decisions, and a
+ * soak of ten minutes with kills. Takes about three quarters of an hour; ends at the first step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -26,16 +25,6 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     what: "memory of large bodies",
     args: [vitest, "run", "--project", "e2e", "test/e2e/input/body-memory.test.ts"],
     env: { ALL_BODIES: "1" },
-  },
-  {
-    what: "ten histories of rented machines, 300 acts each",
-    args: [vitest, "run", "--project", "worker", "test/worker/compute-histories.test.ts"],
-    env: { RENTAL_HISTORIES: "10 300" },
-  },
-  {
-    what: "kills at each point of a rented machine's way",
-    args: [vitest, "run", "--project", "e2e", "test/e2e/failure/compute-kills.test.ts"],
-    env: { KILL_ROUNDS: "3" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },

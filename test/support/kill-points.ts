@@ -43,39 +43,7 @@ export const KILL_POINTS = {
   "consumer wrote": { file: "platform/queue/usage.ts", line: "for (const one of part) await finish(", where: "before" },
   "in an alarm": { file: "platform/account/shipping.ts", line: 'await attempt("prune"', where: "before" },
 } as const satisfies Record<string, Point>;
-
-/** Those on the way of a rented machine. */
-export const RENTAL_KILL_POINTS = {
-  held: {
-    file: "platform/account/compute/compute.ts",
-    line: "const refusal = await this.#sendAndWait(send.placed, send.call);",
-    where: "before",
-  },
-  sent: {
-    file: "platform/broker/control-client.ts",
-    line: "const text = await boundedText(response);",
-    where: "before",
-  },
-  answered: {
-    file: "platform/account/compute/compute.ts",
-    line: "return this.#apply(row.id, call, answer);",
-    where: "before",
-  },
-  "taken up": {
-    file: "platform/account/compute/compute.ts",
-    line: "void this.#watching.update();\n    if (refusal)",
-    where: "before",
-  },
-  turning: {
-    file: "platform/account/compute/compute.ts",
-    line: "const free = (due ?? []).filter(",
-    where: "before",
-  },
-  pushing: { file: "platform/broker/lists.ts", line: "tables.see(kind, listed);", where: "after" },
-} as const satisfies Record<string, Point>;
-
-const ALL_POINTS: Readonly<Record<string, Point>> = { ...KILL_POINTS, ...RENTAL_KILL_POINTS };
-export type PointName = keyof typeof KILL_POINTS | keyof typeof RENTAL_KILL_POINTS;
+export type PointName = keyof typeof KILL_POINTS;
 
 /** What was sent and not confirmed is sent again after two minutes; tests wait for a second. */
 const QUICKER = {
@@ -83,8 +51,6 @@ const QUICKER = {
   from: "RESEND_AFTER_MS = 120_000",
   to: "RESEND_AFTER_MS = 1_000",
 };
-/** A launch without an answer is given up two minutes later; tests wait for six seconds. */
-const SOONER = { file: "core/compute/observe.ts", from: "CREATE_PROOF_MS = 120_000", to: "CREATE_PROOF_MS = 6_000" };
 
 /** Every call to a test begins with this: what a build without them must not contain. */
 export const TRACE = "/kill-point/";
@@ -94,9 +60,8 @@ const call = (name: string, url: string): string =>
 
 /** The file with its points in place. */
 export function withPoints(file: string, source: string, url: string): string {
-  const changed = [QUICKER, SOONER].find((one) => one.file === file);
-  let text = changed ? replaceOnce(file, source, changed.from, changed.to) : source;
-  for (const [name, point] of Object.entries(ALL_POINTS)) {
+  let text = file === QUICKER.file ? replaceOnce(file, source, QUICKER.from, QUICKER.to) : source;
+  for (const [name, point] of Object.entries<Point>(KILL_POINTS)) {
     if (point.file !== file) continue;
     const { line, where } = point;
     text = replaceOnce(file, text, line, where === "before" ? call(name, url) + line : line + call(name, url));
@@ -112,8 +77,7 @@ function replaceOnce(file: string, text: string, from: string, to: string): stri
 
 export const FILES: ReadonlySet<string> = new Set([
   QUICKER.file,
-  SOONER.file,
-  ...Object.values(ALL_POINTS).map(({ file }) => file),
+  ...Object.values<Point>(KILL_POINTS).map(({ file }) => file),
 ]);
 
 const plugin: Plugin = {
@@ -121,7 +85,7 @@ const plugin: Plugin = {
   setup(build) {
     const url = process.env.KILL_SWITCH_URL;
     if (!url) throw new Error("KILL_SWITCH_URL is not set");
-    build.onLoad({ filter: /\/src\/(core|gateway|platform)\/.*\.ts$/ }, ({ path }) => {
+    build.onLoad({ filter: /\/src\/(gateway|platform)\/.*\.ts$/ }, ({ path }) => {
       const file = path.slice(path.lastIndexOf("/src/") + "/src/".length);
       if (!FILES.has(file)) return undefined;
       return { contents: withPoints(file, readFileSync(path, "utf8"), url), loader: "ts" };

@@ -67,7 +67,7 @@ export interface Told {
 }
 
 /** See `Observation`. */
-export interface Absent {
+interface Absent {
   readonly tag: string;
   readonly sameUntilMs: number | null;
 }

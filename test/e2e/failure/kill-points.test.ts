@@ -9,15 +9,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
 import { atRest, mismatches, unrecordedExecutions, usageEventsOf } from "../../support/joined-books.ts";
-import {
-  FILES,
-  KILL_POINTS,
-  KillSwitch,
-  type PointName,
-  RENTAL_KILL_POINTS,
-  TRACE,
-  withPoints,
-} from "../../support/kill-points.ts";
+import { FILES, KILL_POINTS, KillSwitch, type PointName, TRACE, withPoints } from "../../support/kill-points.ts";
 import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -133,8 +125,7 @@ test("no deployment knows of these points", () => {
   for (const file of FILES) {
     const source = readFileSync(join(root, "src", file), "utf8");
     expect(source).not.toContain(TRACE);
-    const all = [...Object.values(KILL_POINTS), ...Object.values(RENTAL_KILL_POINTS)];
-    const points = all.filter((point) => point.file === file);
+    const points = Object.values(KILL_POINTS).filter((point) => point.file === file);
     expect(withPoints(file, source, "http://test").split(TRACE)).toHaveLength(points.length + 1);
   }
 });

@@ -1,29 +1,15 @@
 /**
- * A random history of tenants who rent machines on upstreams that fail in every way, and its judgement: each resource is
- * charged what really ran, by rules that know nothing of the gateway's code.
+ * A random history of tenants who rent machines on upstreams that fail in every way, and in the end its judgement.
  */
-import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { MachineExecution } from "../../../sandbox/compute/executions.ts";
 import { pick, type Random, streamOf } from "../../soak/random.ts";
-import { type Look, rightfulCharge } from "../rightful-charge.ts";
 import { Fleet, type Renter } from "./fleet.ts";
 import { type CallFault, SERVICE_URL } from "./memory-service.ts";
 import { call, done, type Json } from "./operator.ts";
+import { RentalJudge, type Rented } from "./rental-judge.ts";
 
-/** A stop is sent within 2 s of what is paid; an account's alarms are a second apart. */
-const STOP_LATE_MS = 3_000;
 const NANO = 1_000_000_000;
-
-/** A resource as its tenant knows it. */
-interface Rented {
-  readonly renter: Renter;
-  readonly id: number;
-  readonly kind: "instance" | "cluster";
-  readonly priceNanoUsd: number;
-  /** When its end was first asked for and not refused. */
-  askedMs: number | null;
-}
 
 interface Region {
   readonly id: string;
@@ -114,7 +100,7 @@ export class RentalHistory {
       at -= weight;
       return at < 0;
     }) ?? [0, async () => undefined];
-    await this.#roomForCalls();
+    await this.fleet.roomForCalls();
     await chosen();
     await this.fleet.run(pick(this.#random, [0, 700, 3_000, 8_000, 20_000, 61_000, 150_000]));
     if (this.#random() < 0.3) await this.#letGo();
@@ -145,93 +131,8 @@ export class RentalHistory {
     await fleet.run(900_000);
   }
 
-  async judge(): Promise<void> {
-    const ran = this.fleet.service.executions().filter(({ id }) => id !== this.#foreign);
-    const names = ran.map(({ name }) => name);
-    expect(new Set(names).size, "one create per row").toBe(names.length);
-    for (const renter of this.fleet.renters) {
-      await this.#judgeRenter(renter, ran);
-    }
-    this.#judgeForeign();
-  }
-
-  async #judgeRenter(renter: Renter, ran: readonly MachineExecution[]): Promise<void> {
-    const audit = await this.fleet.accountStub(renter).audit();
-    expect(audit, renter.account).toMatchObject({ ok: true, problems: [], openHolds: 0, heldNanoUsd: 0 });
-    expect(audit?.balanceNanoUsd).toBeGreaterThanOrEqual(0);
-    const charged = await this.#charged(renter);
-    const own = ran.filter(({ name }) => name?.split("-")[1] === String(renter.number));
-    const ids = new Set([...charged.keys(), ...own.map(({ name }) => Number(name?.split("-")[2]))]);
-    for (const id of ids) {
-      const rented = this.#rented.find((one) => one.renter === renter && one.id === id);
-      const execution = own.find(({ name }) => Number(name?.split("-")[2]) === id);
-      const { nanoUsd, periods } = charged.get(id) ?? { nanoUsd: 0, periods: 0 };
-      expect(nanoUsd > 0 && !(rented && execution), `${renter.account} ${id} never ran`).toBe(false);
-      if (!rented || !execution) continue;
-      await this.#judgeMachine(rented, execution, nanoUsd, periods);
-    }
-  }
-
-  async #judgeMachine(rented: Rented, ran: MachineExecution, nanoUsd: number, periods: number): Promise<void> {
-    const { renter, id, kind, priceNanoUsd, askedMs } = rented;
-    const path = kind === "instance" ? `/gpu-instances/${id}` : `/gpu-clusters/${id}`;
-    await this.#roomForCalls();
-    const { body } = await this.fleet.call(renter, "GET", path);
-    const shown = kind === "instance" ? body.instance : body;
-    const looks: Look[] = this.fleet.service.calls.flatMap(({ atMs, told, shown: states }) => {
-      const status = told ? states.get(ran.id) : undefined;
-      return status === undefined ? [] : [{ atMs, status }];
-    });
-    const stop = this.fleet.service.calls.find(
-      ({ method, path: of }) =>
-        of === `${path.replace(String(id), String(ran.id))}/terminate` ||
-        (method === "DELETE" && of.endsWith(`/${ran.id}`)),
-    );
-    const isDepleted = shown.termination_reason === "credit_depleted";
-    const hourMs = Number(env.COMPUTE_HOUR_MS);
-    const rightful = rightfulCharge(
-      ran,
-      looks,
-      { priceNanoUsd, hourMs, hours: shown.estimated_duration_hours },
-      { askedMs, depleted: isDepleted && stop ? { stopSentMs: stop.atMs, lateMs: STOP_LATE_MS } : null },
-      periods,
-    );
-    const told = JSON.stringify({
-      account: renter.account,
-      id,
-      askedMs,
-      shown,
-      ran,
-      looks: looks.slice(-12),
-      rightful,
-    });
-    expect(nanoUsd, told).toBeGreaterThanOrEqual(rightful.leastNanoUsd);
-    expect(nanoUsd, told).toBeLessThanOrEqual(rightful.mostNanoUsd);
-  }
-
-  /** What is not ours is never changed. */
-  #judgeForeign(): void {
-    const { calls, world } = this.fleet.service;
-    const touched = calls.filter(({ method, path }) => method !== "GET" && path.includes(String(this.#foreign)));
-    expect(touched).toEqual([]);
-    expect(world.resource(this.#foreign)).toMatchObject({ phase: "running" });
-  }
-
-  /** By resource, from the ledger: charges less what came back. */
-  async #charged(renter: Renter): Promise<Map<number, { nanoUsd: number; periods: number }>> {
-    const sums = new Map<number, { nanoUsd: number; periods: number }>();
-    let cursor: string | null = null;
-    do {
-      const page = await this.fleet.accountStub(renter).entries({ limit: 1_000, cursor });
-      for (const { callId, amountNanoUsd, kind } of page?.data ?? []) {
-        const id = Number(callId?.split("-")[2] ?? Number.NaN);
-        if (Number.isNaN(id)) continue;
-        const { nanoUsd, periods } = sums.get(id) ?? { nanoUsd: 0, periods: 0 };
-        sums.set(id, { nanoUsd: nanoUsd - amountNanoUsd, periods: periods + (kind === "charge" ? 1 : 0) });
-      }
-      cursor = page?.nextCursor ?? null;
-    } while (cursor !== null);
-    return sums;
+  judge(): Promise<void> {
+    return new RentalJudge(this.fleet, this.#rented, this.#foreign).judge();
   }
 
   #running(): MachineExecution[] {
@@ -388,21 +289,5 @@ export class RentalHistory {
     if (this.fleet.service.parked > 0) return;
     if (this.#random() < 0.5) await this.fleet.evictAccount(renter);
     else await this.fleet.evictBroker(renter.seat);
-  }
-
-  /** A call that would wait for its turn costs true time: so time passes first. */
-  async #roomForCalls(): Promise<void> {
-    const { calls } = this.fleet.service;
-    const launches = ({ method, path }: { method: string; path: string }) =>
-      method === "POST" && /^\/gpu-(instances|clusters)$/.test(path);
-    for (let waits = 0; waits < 12; waits++) {
-      const recent = calls.slice(-300).filter(({ atMs }) => atMs > this.fleet.nowMs - 60_000);
-      const isBusy = this.fleet.renters.some(({ seat }) => {
-        const its = recent.filter(({ account }) => account === seat);
-        return its.length > 36 || its.filter(launches).length > 8;
-      });
-      if (!isBusy) return;
-      await this.fleet.run(5_000);
-    }
   }
 }
