@@ -14,15 +14,11 @@ const PRICE = 3.6;
 const COST = 2;
 
 let fleet: Fleet;
-let logged: string[];
 let made = 0;
 
 beforeEach(() => {
   Object.assign(env, { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(12 * HOUR_MS) });
-  logged = [];
-  vi.spyOn(console, "log").mockImplementation((line: unknown) => {
-    logged.push(typeof line === "string" ? line : JSON.stringify(line));
-  });
+  vi.spyOn(console, "log").mockImplementation(() => undefined);
   fleet = new Fleet();
 });
 afterEach(async () => {
@@ -53,7 +49,6 @@ const ranMs = (renter: Renter) => fleet.service.executions(renter.seat).reduce((
 const audit = (renter: Renter) => fleet.accountStub(renter).audit();
 const changes = (renter: Renter) =>
   fleet.service.calls.filter(({ account, method }) => account === renter.seat && method !== "GET");
-const events = (name: string) => logged.filter((line) => line.includes(`"${name}"`));
 const untilEnded = (renter: Renter, id: number, withinMs = 300_000) =>
   fleet.until("ended", async () => (await fleet.instance(renter, id)).status === "terminated", withinMs, 7_000);
 
@@ -75,6 +70,32 @@ describe("upstream is away", () => {
     expect(100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0)).toBe((ranMs(renter) / HOUR_MS) * PRICE * NANO);
   });
 
+  it("what vanished after hours at rest is charged to the last list that showed it", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    await fleet.run(5 * HOUR_MS);
+    const [ran] = fleet.service.executions(renter.seat);
+    fleet.service.force(ran?.id ?? 0, "lost");
+    const lists = fleet.service.calls.filter(({ path, shown }) => path === "/gpu-instances" && shown.has(ran?.id ?? 0));
+    const lastMs = lists.at(-1)?.atMs ?? 0;
+    await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 300_000, 7_000);
+    const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBe(((lastMs - (ran?.started_ms ?? 0)) / HOUR_MS) * PRICE * NANO);
+  }, 40_000);
+
+  it("what a correction gives back is free in the key's budget again", async () => {
+    const renter = await renting(100, {}, { max_budget: 6 });
+    const id = await running(renter);
+    await fleet.run(HOUR_MS / 2);
+    fleet.service.fault(renter.seat, "reset", Number.POSITIVE_INFINITY, (method) => method === "GET");
+    fleet.service.force(fleet.service.executions(renter.seat)[0]?.id ?? 0, "lost");
+    await fleet.run(HOUR_MS * 0.6);
+    fleet.service.clearFaults();
+    await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 300_000, 7_000);
+    await fleet.evictAccount(renter);
+    expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+    expect((await fleet.launch(renter, region())).status).toBe(202);
+  }, 40_000);
 });
 
 describe("objects evicted between all steps", () => {
