@@ -229,14 +229,6 @@ export class Books {
     return entryId;
   }
 
-  /** Enters a correction that gives back of a rental's charge, in the budget windows of that charge; returns its id. */
-  giveBack(hold: NewHold & { readonly endedAtMs?: number | null }, amountNanoUsd: number, nowMs: number): number {
-    const countsAtMs = hold.endedAtMs ?? nowMs;
-    const entryId = this.ledger.correct(hold, amountNanoUsd, nowMs, countsAtMs);
-    this.spending.charged(hold, 0 - amountNanoUsd, countsAtMs, entryId);
-    return entryId;
-  }
-
   /** Records what a call cost beyond its hold, and logs it if the day's overruns are too high. */
   overrun(callId: CallId, overrunNanoUsd: number, nowMs: number): void {
     if (overrunNanoUsd === 0) return;

@@ -122,7 +122,10 @@ function release(books: Books, hold: HoldRow, upstream: string, nowMs: number): 
 type CorrectAct = Extract<Act, { act: "correct" }>;
 
 function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct, nowMs: number): void {
-  const entryId = books.giveBack(hold, act.amountNanoUsd, nowMs);
+  // It counts in the budget windows of the charge that it corrects.
+  const countsAtMs = ("endedAtMs" in hold ? (hold as HoldRow).endedAtMs : null) ?? nowMs;
+  const entryId = books.ledger.correct(hold, act.amountNanoUsd, nowMs, countsAtMs);
+  books.spending.charged(hold, 0 - act.amountNanoUsd, countsAtMs, entryId);
   books.outbox.add({
     ...laterEvent(books, hold, upstream, `late${entryId}`, nowMs),
     outcome: "completed",
