@@ -168,6 +168,15 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     ...waitable(refusal.retryAfterMs),
     shouldRetry: false,
   }),
+  instance_unpaid: () => ({
+    ...invalid(
+      402,
+      "This instance is paid by the hour, and the balance does not cover its time. Top up; then it is served again.",
+      "model",
+      "insufficient_quota",
+    ),
+    type: "insufficient_quota",
+  }),
   no_credit: (refusal) => ({
     status: 402,
     message:

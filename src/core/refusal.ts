@@ -52,6 +52,8 @@ export type Refusal =
     }
   | { kind: "budget_spent"; level: LimitLevel; budgetNanoUsd: number; duration: string; retryAfterMs: number | null }
   | { kind: "no_credit"; neededNanoUsd: number; availableNanoUsd: number; heldNanoUsd: number }
+  /** The time of the instance is paid by the hour, and the balance does not cover it. */
+  | { kind: "instance_unpaid" }
   /** This isolate has no room for another large body. */
   | { kind: "busy"; retryAfterMs: number }
   | { kind: "unpaid_work"; retryAfterMs: number }

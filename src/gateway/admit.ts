@@ -48,6 +48,7 @@ function requestOf(routed: RoutedCall): AdmitRequest {
     ...askedCall(routed),
     bound: call.bound(route.row, measured),
     owned: call.owned,
+    ...(route.hourly && { hourly: route.hourly }),
     job: measured.estimate !== undefined,
   };
 }

@@ -13,6 +13,7 @@ export const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kin
   wrong_content_encoding: { kind: "wrong_content_encoding" },
   unknown_route: { kind: "unknown_route", method: "GET", path: "/", meant: null },
   model_not_found: { kind: "model_not_found", model: "m" },
+  instance_unpaid: { kind: "instance_unpaid" },
   model_not_priced: { kind: "model_not_priced", model: "m" },
   model_not_allowed: { kind: "model_not_allowed", model: "m" },
   id_not_found: { kind: "id_not_found", what: "response" },

@@ -581,6 +581,7 @@ describe("instances", () => {
       upstreams: ["main"],
       kind: "chat",
       custom_api_path: null,
+      hourly: null,
     });
     expect(await done("GET", "/instances/1042")).toEqual(put);
     expect((await done("GET", "/instances?account=other")).data).toEqual([]);

@@ -14,7 +14,7 @@ const LONGEST_AUDIT_MS = 60_000;
 
 /** The methods of an account object that the API calls. */
 export type AccountObject = AccountService &
-  Pick<ComputeAccount, "computeState" | "stopCompute" | "moveSeat" | "knownTags">;
+  Pick<ComputeAccount, "computeState" | "stopCompute" | "moveSeat" | "knownTags" | "beginHourly" | "endHourly">;
 
 /** `failed`: throws its own error in place of one from the object or its stub, or of a timeout. */
 export function accountInTime(
@@ -46,6 +46,8 @@ export function accountInTime(
     computeState: () => read((object) => object.computeState()),
     stopCompute: (...asked) => change((object) => object.stopCompute(...asked)),
     moveSeat: (...asked) => change((object) => object.moveSeat(...asked)),
+    beginHourly: (...asked) => change((object) => object.beginHourly(...asked)),
+    endHourly: (...asked) => change((object) => object.endHourly(...asked)),
     knownTags: (...asked) => read((object) => object.knownTags(...asked)),
   };
 }

@@ -2,6 +2,7 @@
 import * as z from "zod";
 import type { KnownTag } from "../../core/compute/calls.ts";
 import type { BrokerView, Seen } from "../../core/compute/control.ts";
+import { type InferenceRow, isUnpaid } from "../../core/compute/inference.ts";
 import { shownStatus } from "../../core/compute/remains.ts";
 import { clusterStatus, instanceStatus, isMachine, type RentedRow } from "../../core/compute/resource.ts";
 import { storageStatus } from "../../core/compute/storage-life.ts";
@@ -15,7 +16,9 @@ import { toIso, toIsoOrNull } from "../kit/serializers.ts";
 export const ResourceAnswer = z
   .object({
     id: z.int(),
-    kind: z.enum(["instance", "cluster", "drive", "filesystem"]),
+    kind: z
+      .enum(["instance", "cluster", "drive", "filesystem", "inference"])
+      .meta({ description: "`inference`: an instance by the hour" }),
     name: z.string(),
     status: z.string(),
     upstream: z.string(),
@@ -80,6 +83,31 @@ export function serializeResource(upstream: string, row: RentedRow, mounted: boo
     paid_until: row.rental.phase.at === "running" ? toIso(row.rental.phase.paidUntilMs) : null,
   };
 }
+
+/** An inference instance by the hour: its rental's id, and the instance's as the one upstream. */
+export const serializeInference = (upstream: string, row: InferenceRow): z.input<typeof ResourceAnswer> => {
+  const { rate, phase, heldNanoUsd } = row.rental;
+  const gpus = row.hourly.gpuCount * row.hourly.replicas;
+  const hourly = (nanoUsd: number) => toUsd(Math.round((nanoUsd * gpus) / rate.size));
+  return {
+    id: row.id,
+    kind: row.kind,
+    name: `instance ${row.instanceId}`,
+    status: isUnpaid(row) ? "unpaid" : "running",
+    upstream,
+    upstream_id: row.instanceId,
+    tag: row.tag,
+    key: row.by.keyId,
+    gpu_type: row.hourly.gpuType,
+    gpus,
+    hourly_price_usd: hourly(rate.priceNanoUsd),
+    hourly_cost_usd: hourly(rate.costNanoUsd),
+    held_usd: toUsd(heldNanoUsd ?? 0),
+    paid_until: phase.at === "running" ? toIso(phase.paidUntilMs) : null,
+    end_wanted: null,
+    created_at: toIso(row.createdAtMs),
+  };
+};
 
 const MARKS = ["live", "ended", "unknown", "foreign"] as const;
 const SeenAnswer = z

@@ -21,6 +21,7 @@ import {
   type Marked,
   marked,
   ResourceAnswer,
+  serializeInference,
   serializeResource,
   serializeView,
   UpstreamComputeAnswer,
@@ -47,7 +48,7 @@ const ofAccount = route({
   method: "get",
   path: "/admin/accounts/{account}/compute",
   roles: READERS,
-  summary: "The instances, clusters, drives and filesystems of an account that live, with their holds",
+  summary: "The machines, storage and inference instances by the hour of an account that live, with their holds",
   answers: {
     200: answers("What lives", z.object({ upstream: z.string().nullable(), data: z.array(ResourceAnswer) })),
   },
@@ -106,7 +107,8 @@ export function addCompute(api: AdminRoutes): void {
     const machines = state.rows.map(({ row }) => row).filter(isMachine);
     return ok({
       upstream: state.upstream,
-      data: state.rows.flatMap(({ upstream, row }) => {
+      data: [
+        ...state.rows.flatMap(({ upstream, row }) => {
         if (!isMachine(row) && !isStorage(row)) return [];
         return [
           serializeResource(
@@ -116,6 +118,8 @@ export function addCompute(api: AdminRoutes): void {
           ),
         ];
       }),
+        ...state.inference.map(({ upstream, row }) => serializeInference(upstream, row)),
+      ],
     });
   });
 

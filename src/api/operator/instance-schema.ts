@@ -6,6 +6,14 @@ const INSTANCE_KINDS = ["chat", "image", "embedding", "rerank", "custom"] as con
 /** Stored without the leading slash, as the contract writes it. A URL would drop `.` and `..` segments: refuse them. */
 const PATH = /^\/?(?!.*\/\/)(?!(.*\/)?\.{1,2}(\/|$))[\w~-][\w.~/-]{0,500}$/;
 
+const Hourly = z
+  .strictObject({
+    gpu_type: z.string().min(1).max(150).meta({ description: "The price book has it as `gpu/<type>`" }),
+    gpu_count: z.int().min(1).max(8).meta({ description: "Of each replica" }),
+    replicas: z.int().min(1).max(64),
+  })
+  .meta({ id: "HourlyPlan" });
+
 export const InstanceBody = z
   .strictObject({
     account: z.string(),
@@ -22,6 +30,9 @@ export const InstanceBody = z
       .nullable()
       .optional()
       .meta({ description: "The path that a `custom` instance serves; needed for those alone" }),
+    hourly: Hourly.optional().meta({
+      description: "The account pays these GPUs by the hour, a day held ahead, and nothing for calls; DELETE ends it",
+    }),
   })
   .meta({ id: "InstanceBody" });
 
@@ -34,5 +45,6 @@ export const InstanceAnswer = z
     upstreams: z.array(z.string()),
     kind: z.enum(INSTANCE_KINDS),
     custom_api_path: z.string().nullable(),
+    hourly: Hourly.nullable(),
   })
   .meta({ id: "Instance" });

@@ -2,13 +2,17 @@
 
 import * as z from "zod";
 import { READERS } from "../../core/account/operators.ts";
+import { sameHourly } from "../../core/compute/inference.ts";
+import { gpuModel } from "../../core/compute/market.ts";
+import { toHttp } from "../../core/http-refusal.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
-import type { InstanceRow } from "../../core/routing/routes.ts";
+import type { HourlyPlan, InstanceRow } from "../../core/routing/routes.ts";
 import { foreignAliasesOf } from "../../platform/d1/aliases.ts";
-import { deleteInstance, findInstance, listInstances, putInstance } from "../../platform/d1/instances.ts";
-import { type AdminRoutes, known } from "../kit/context.ts";
+import { deleteInstance, findInstance, listInstances, putInstance, rentalOf } from "../../platform/d1/instances.ts";
+import { currentModel } from "../../platform/d1/models.ts";
+import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
-import { conflict, invalid, notFound } from "../kit/problem.ts";
+import { conflict, invalid, Problem } from "../kit/problem.ts";
 import { requireAccount, requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
 
@@ -22,6 +26,9 @@ const serializeInstance = (row: InstanceRow) => ({
   upstreams: [...row.upstreams],
   kind: row.kind,
   custom_api_path: row.customApiPath,
+  hourly: row.hourly
+    ? { gpu_type: row.hourly.gpuType, gpu_count: row.hourly.gpuCount, replicas: row.hourly.replicas }
+    : null,
 });
 
 const put = route({
@@ -56,7 +63,7 @@ const remove = route({
   id: "deleteInstance",
   method: "delete",
   path: "/admin/instances/{instance_id}",
-  summary: "Forget an instance",
+  summary: "Forget an instance; one by the hour is charged to now, and the rest of its hold comes back",
   answers: { 200: answers("Deleted", Deleted) },
 });
 
@@ -77,7 +84,7 @@ export function addInstances(api: AdminRoutes): void {
         "account",
       );
     }
-    await putInstance(context.books, row, context.now());
+    await storeWithRental(context, row);
     await context.edge.routingChanged();
     return ok(serializeInstance(row));
   });
@@ -95,11 +102,76 @@ export function addInstances(api: AdminRoutes): void {
 
   api.add(remove, async ({ work: context, params }) => {
     const { instance_id: id } = params;
-    if (!(await deleteInstance(context.books, instanceIdFrom(id)))) throw notFound("instance", id);
+    const instanceId = instanceIdFrom(id);
+    const row = known(await findInstance(context.books, instanceId), "instance", id);
+    const rental = await rentalOf(context.books, instanceId);
+    if (rental !== null) await endRental(context, row.account, rental);
+    if (!(await deleteInstance(context.books, instanceId, rental))) throw changedMeanwhile(id);
     await context.edge.routingChanged();
     return ok(deleted(id));
   });
 }
+
+/** Begins the rental of an instance by the hour before it is known to calls. */
+async function storeWithRental(context: AdminContext, row: InstanceRow): Promise<void> {
+  const id = String(row.instanceId);
+  const stored = await findInstance(context.books, row.instanceId);
+  if (stored?.hourly && (stored.account !== row.account || !row.hourly || !sameHourly(stored.hourly, row.hourly))) {
+    throw otherHourly(id, stored.hourly);
+  }
+  const begun = row.hourly ? await beginRental(context, row, row.hourly) : null;
+  const takeBack = () => (begun?.anew ? endRental(context, row.account, begun.rental, true) : Promise.resolve());
+  const written = await putInstance(context.books, row, begun?.rental ?? null, context.now()).catch(async (error) => {
+    await takeBack();
+    throw error;
+  });
+  if (written) return;
+  await takeBack();
+  throw changedMeanwhile(id);
+}
+
+async function beginRental(context: AdminContext, row: InstanceRow, hourly: HourlyPlan) {
+  const gpuRow = await currentModel(context.books, gpuModel(hourly.gpuType), context.now());
+  if (!gpuRow) throw unpriced(hourly);
+  const { object } = await theLiveAccount(context, row.account);
+  const asked = { instanceId: row.instanceId, hourly, upstream: row.upstreams[0] ?? "", gpuRow };
+  const begun = known(await object.beginHourly(asked), "account", row.account);
+  switch (begun.kind) {
+    case "begun":
+      return begun;
+    case "other":
+      throw otherHourly(String(row.instanceId), begun.hourly);
+    case "unpriced":
+      throw unpriced(hourly);
+    case "account_deleted":
+      throw conflict("account_deleted", `The account '${row.account}' is deleted.`, "account");
+    case "refused": {
+      const { message } = toHttp(begun.refusal);
+      throw new Problem(402, "insufficient_quota", `The first day cannot be held. ${message}`, "hourly");
+    }
+  }
+}
+
+async function endRental(context: AdminContext, account: AccountId, rental: number, unused = false): Promise<void> {
+  const { object } = await theAccount(context, account);
+  await object.endHourly(rental, unused);
+}
+
+const unpriced = ({ gpuType }: HourlyPlan): Problem =>
+  invalid(
+    "hourly.gpu_type",
+    `\`hourly.gpu_type\`: the price book has no row '${gpuModel(gpuType)}' with a price of \`gpu_hours\`. PUT /admin/models/... makes one.`,
+  );
+
+const otherHourly = (id: string, { gpuType, gpuCount, replicas }: HourlyPlan): Problem =>
+  conflict(
+    "instance_hourly",
+    `The instance ${id} is paid by the hour for ${replicas} x ${gpuCount} ${gpuType}. Send the same account and \`hourly\`, or DELETE it first: that ends its rental.`,
+    "hourly",
+  );
+
+const changedMeanwhile = (id: string): Problem =>
+  conflict("instance_changed", `Another call changed the instance ${id} at this moment. Send this again.`);
 
 function instanceIdFrom(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid("instance_id", "`instance_id` must be a positive integer.");
@@ -121,5 +193,12 @@ function instanceFrom(id: string, body: z.output<typeof InstanceBody>): Instance
     upstreams: body.upstreams,
     kind,
     customApiPath: body.custom_api_path?.replace(/^\//, "") ?? null,
+    ...(body.hourly && {
+      hourly: {
+        gpuType: body.hourly.gpu_type,
+        gpuCount: body.hourly.gpu_count,
+        replicas: body.hourly.replicas,
+      },
+    }),
   };
 }

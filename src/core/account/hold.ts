@@ -71,6 +71,8 @@ export interface AdmitRequest extends AskedCall {
   readonly job?: boolean;
   /** Ids that the call names. Each must belong to the account; a conversation's tokens are added to the bound. */
   readonly owned: readonly OwnedRef[];
+  /** Ids of inference instances by the hour that may serve the call: their time has to be paid. */
+  readonly hourly?: readonly number[];
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Outcome } from "../outcome.ts";
 import type { ModelRow } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
 import type { GpuPrices } from "./facts.ts";
+import type { HourlyPlan, InferenceRow } from "./inference.ts";
 import type { MachineKind, ResourceKind, ResourceRow, StorageKind } from "./resource.ts";
 
 export interface ComputeRequest {
@@ -57,6 +58,7 @@ export type ServiceAnswer = Outcome<{ readonly upstream: string; readonly upstre
 
 /** An account's compute for the operator. */
 export interface ComputeState {
+  readonly inference: readonly { readonly upstream: string; readonly row: InferenceRow }[];
   readonly upstream: string | null;
   readonly rows: readonly { readonly upstream: string; readonly row: ResourceRow }[];
 }
@@ -69,6 +71,21 @@ export type SeatMove =
   | { readonly kind: "moved" }
   | { readonly kind: "elsewhere" }
   | { readonly kind: "in_use"; readonly live: LiveKinds };
+
+/** Begins the rental of an inference instance. `gpuRow`: the price book's row of its GPUs now. */
+export interface HourlyBegin {
+  readonly instanceId: number;
+  readonly hourly: HourlyPlan;
+  readonly upstream: string;
+  readonly gpuRow: ModelRow;
+}
+
+/** `anew`: false where it was begun before, as it is. */
+export type HourlyBegun =
+  | { readonly kind: "begun"; readonly rental: number; readonly anew: boolean }
+  | { readonly kind: "other"; readonly hourly: HourlyPlan }
+  | { readonly kind: "account_deleted" | "unpriced" }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
 
 /** A tag that one of the account's rows has. */
 export interface KnownTag {
@@ -94,4 +111,11 @@ export interface ComputeAccount {
   moveSeat(from: string | null, to: string | null): Promise<SeatMove | undefined>;
   /** Which of these names upstream belong to rows of the account. */
   knownTags(tags: readonly string[]): Promise<readonly KnownTag[] | undefined>;
+  /** Holds the first day of an inference instance by the hour; asked twice, once. */
+  beginHourly(asked: HourlyBegin): Promise<HourlyBegun | undefined>;
+  /**
+   * Ends it by the id of its rental: charged to now, the rest refunded. `unused`: its instance was not made after all,
+   * nothing is charged. Repeats change nothing.
+   */
+  endHourly(rental: number, unused?: boolean): Promise<void>;
 }

@@ -80,7 +80,7 @@ export function priceDocuments(rows: readonly ModelRow[], priceOf: (row: ModelRo
 }
 
 /** The price book row of a GPU type. Types may have spaces, so they are encoded. */
-const gpuModel = (gpuType: string): string => `gpu/${encodeURIComponent(gpuType)}`;
+export const gpuModel = (gpuType: string): string => `gpu/${encodeURIComponent(gpuType)}`;
 
 /** The price book row of drives or filesystems. */
 export const storageModel = (kind: StorageKind): string => `storage/${kind}`;

@@ -83,7 +83,7 @@ export type MoneyAct =
 
 /** Events for the operator's log. Tenants see the `storage.*` events too. */
 type EventAct =
-  | { readonly act: "event"; readonly event: "stop_overdue"; readonly sinceMs: number }
+  | { readonly act: "event"; readonly event: "stop_overdue" | "instance_unpaid"; readonly sinceMs: number }
   | { readonly act: "event"; readonly event: "late_orphan" | "ended_runs" | "resumed_late" | "extended_twice" }
   | {
       readonly act: "event";

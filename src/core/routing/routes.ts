@@ -72,6 +72,14 @@ export interface AliasRow {
   readonly retryOn: readonly (500 | 502)[];
 }
 
+/** The GPUs of an instance by the hour. */
+export interface HourlyPlan {
+  readonly gpuType: string;
+  /** Per replica. */
+  readonly gpuCount: number;
+  readonly replicas: number;
+}
+
 /** A user-deployed model; belongs to one account. */
 export interface InstanceRow {
   readonly instanceId: number;
@@ -80,6 +88,8 @@ export interface InstanceRow {
   readonly upstreams: readonly string[];
   readonly kind: Extract<ModelKind, "chat" | "image" | "embedding" | "rerank" | "custom">;
   readonly customApiPath: string | null;
+  /** Its account pays its time, and its calls cost nothing. */
+  readonly hourly?: HourlyPlan | undefined;
 }
 
 /** The routing snapshot: a cache of the operator's books, rebuilt whole. Model rows newest first. */
@@ -111,6 +121,8 @@ export interface Route {
   readonly retryOn: readonly (500 | 502)[];
   /** True on the owner's own instance: its 402 and 404 pass. */
   readonly ownInstance: boolean;
+  /** Ids of instances among the targets whose time has to be paid. */
+  readonly hourly?: readonly number[];
   /** The upstream's path, if it differs from the endpoint's. */
   readonly upstreamPath?: string;
 }
@@ -172,8 +184,32 @@ function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves,
   if (!serves.instances && alias.targets.some((target) => parseInstanceModel(target.model))) {
     return wrongKind(alias.alias, "user inference instances");
   }
-  const row = pricedAs(routing, alias, nowMs);
-  return priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn);
+  const first = alias.targets.reduce((best, target) => (target.priority < best.priority ? target : best));
+  const row = rowOf(routing, alias.alias, nowMs) ?? rowOfTarget(routing, first.model, nowMs);
+  return withHourly(routing, priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn));
+}
+
+/** Sent as the output cap of an hourly chat instance without a row of its own. */
+const HOURLY_OUTPUT_TOKENS = 4_096;
+
+/** The row that a target's calls are priced by. Those of an instance by the hour cost nothing, with a row or without. */
+function rowOfTarget(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
+  const row = rowOf(routing, model, nowMs);
+  const named = parseInstanceModel(model);
+  const instance = named && own(routing.instances, String(named.instanceId));
+  if (!instance?.hourly) return row;
+  const { kind } = instance;
+  const none = { model, kind, fromMs: 0, costNanoUsd: {}, priceNanoUsd: {}, maxOutputTokens: HOURLY_OUTPUT_TOKENS };
+  return { ...(row ?? none), free: true };
+}
+
+function withHourly(routing: RoutingSnapshot, resolution: Resolution): Resolution {
+  if (!resolution.ok) return resolution;
+  const hourly = resolution.route.targets.flatMap(({ model }) => {
+    const id = parseInstanceModel(model)?.instanceId;
+    return id !== undefined && own(routing.instances, String(id))?.hourly ? [id] : [];
+  });
+  return hourly.length === 0 ? resolution : { ok: true, route: { ...resolution.route, hourly } };
 }
 
 /** The row that an alias is sold by: its own, or else that of the target that is asked first. */
@@ -204,7 +240,8 @@ function resolveInstance(
   if (!serves.instances) return wrongKind(model, "user inference instances");
   if (!serves.kinds.includes(instance.kind)) return wrongKind(model, instance.kind);
   const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
-  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), serves.kinds);
+  const row = rowOfTarget(routing, model, nowMs);
+  const resolution = withHourly(routing, priced(model, null, targets, row, serves.kinds));
   return resolution.ok ? { ok: true, route: { ...resolution.route, ownInstance: true } } : resolution;
 }
 
@@ -230,7 +267,7 @@ export function resolveCustomInstance(
     return { ok: false, missing: false, refusal: { kind: "invalid_request", message, param: "custom_api_path" } };
   }
   const targets = instance.upstreams.map((upstream) => ({ upstream, model, priority: 0, weight: 1 }));
-  const resolution = priced(model, null, targets, rowOf(routing, model, nowMs), ["custom"]);
+  const resolution = withHourly(routing, priced(model, null, targets, rowOfTarget(routing, model, nowMs), ["custom"]));
   if (!resolution.ok) return resolution;
   return { ok: true, route: { ...resolution.route, ownInstance: true, upstreamPath } };
 }
@@ -276,7 +313,7 @@ export function callableModels(routing: RoutingSnapshot, account: AccountId, now
   }
   for (const instance of Object.values(routing.instances)) {
     const model = `${instance.name}:${instance.instanceId}`;
-    if (instance.account === account) offer(model, rowOf(routing, model, nowMs));
+    if (instance.account === account) offer(model, rowOfTarget(routing, model, nowMs));
   }
   // Aliases come last, the account's own after the common ones, so that they override as in resolution.
   const aliases = Object.values(routing.aliases).filter((alias) => alias.account === null || alias.account === account);

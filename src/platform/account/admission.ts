@@ -15,6 +15,7 @@ import { type Outcome, type Refused, refused } from "../../core/outcome.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
 import { planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import { unpaidRefusal } from "./compute/inference.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books, LiveCaller } from "./state.ts";
 import type { HoldRow, HoldTimes, NewHold } from "./tables/holds.ts";
@@ -36,6 +37,8 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   const earlier = sentBefore(books, caller, request, nowMs);
   if (earlier) return refuseRepeat(books, caller, earlier, nowMs);
 
+  const unpaid = unpaidRefusal(books, request.hourly ?? [], nowMs);
+  if (unpaid) return refused(unpaid);
   const account = books.tenants.account();
   const levels = books.levels(caller, nowMs);
   const fixed = tenantPrices(request.row, planAt(account, nowMs), request.model);

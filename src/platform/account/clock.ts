@@ -20,11 +20,11 @@ export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void 
     nowMs,
     nowMs + HOLD_KEPT_MS,
   );
-  // No open hold may be due later than one renewed now, or one whose job began now.
+  // A rental's hold has no end of its own. No other open hold may be due later than one renewed now, or one whose job began now.
   sql.exec(
     `UPDATE holds SET admitted_at_ms = min(admitted_at_ms, ?1), due_ms = min(due_ms, CASE
        WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.call_id = holds.call_id AND jobs.state = 'running') THEN ?3 ELSE ?2 END)
-     WHERE open = 1`,
+     WHERE open = 1 AND rental IS NULL`,
     nowMs,
     nowMs + ttlMs,
     nowMs + jobMs + DEADLINE_SLACK_MS,

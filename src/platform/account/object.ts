@@ -66,6 +66,8 @@ import type {
   ComputeAnswer,
   ComputeRequest,
   ComputeState,
+  HourlyBegin,
+  HourlyBegun,
   KnownTag,
   SeatMove,
   ServiceAnswer,
@@ -83,8 +85,9 @@ import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
 import { Compute } from "./compute/compute.ts";
 import { entriesOf } from "./compute/entries.ts";
+import { beginHourly, endHourly } from "./compute/inference.ts";
 import { turnUnpaid } from "./compute/resource-rows.ts";
-import { knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
+import { hourlyKinds, knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
 import { openService } from "./compute/service.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
@@ -191,7 +194,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   async close(): Promise<Closing | undefined> {
     return this.#store.transact((books, nowMs) => {
       expireDue(books, nowMs);
-      const live = liveKinds(books);
+      const live = [...liveKinds(books), ...hourlyKinds(books)];
       if (live.length > 0) return { kind: "compute_live" as const, live };
       if (books.openHolds > 0) return { kind: "holds_open" as const, openHolds: books.openHolds };
       books.tenants.close(nowMs);
@@ -278,6 +281,20 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   async knownTags(tags: readonly string[]): Promise<readonly KnownTag[] | undefined> {
     return this.#store.transact((books) => knownTags(books, tags));
+  }
+
+  async beginHourly(asked: HourlyBegin): Promise<HourlyBegun | undefined> {
+    return this.#store.transact((books, nowMs) => {
+      expireDue(books, nowMs);
+      return beginHourly(books, asked, nowMs);
+    });
+  }
+
+  async endHourly(rental: number, unused = false): Promise<void> {
+    this.#store.transact((books, nowMs) => {
+      expireDue(books, nowMs);
+      endHourly(books, rental, unused, nowMs);
+    });
   }
 
   // The outbox and the alarm

@@ -23,6 +23,7 @@ import { DayRequests } from "./tables/day-requests.ts";
 import { FreeCalls, type FreeLevel } from "./tables/free-calls.ts";
 import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./tables/holds.ts";
 import { IdempotencyKeys } from "./tables/idempotency.ts";
+import { InferenceRentals } from "./tables/inference-rentals.ts";
 import { Jobs } from "./tables/jobs.ts";
 import { Keys } from "./tables/keys.ts";
 import { Ledger } from "./tables/ledger.ts";
@@ -65,6 +66,7 @@ export class Books {
   readonly idempotency: IdempotencyKeys;
   readonly freeCalls: FreeCalls;
   readonly resources: Resources;
+  readonly inference: InferenceRentals;
   readonly computeRequests: ComputeRequests;
   /** Of compute's hour and day. */
   readonly lengths: Lengths;
@@ -92,6 +94,7 @@ export class Books {
     this.idempotency = new IdempotencyKeys(sql);
     this.freeCalls = new FreeCalls(sql);
     this.resources = new Resources(sql);
+    this.inference = new InferenceRentals(sql);
     this.computeRequests = new ComputeRequests(sql);
     let latestAdmissionMs = 0;
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;

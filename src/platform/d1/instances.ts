@@ -2,7 +2,7 @@
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
-import type { InstanceRow } from "../../core/routing/routes.ts";
+import type { HourlyPlan, InstanceRow } from "../../core/routing/routes.ts";
 import { cutPage } from "./cut-page.ts";
 
 export interface StoredInstance {
@@ -12,9 +12,11 @@ export interface StoredInstance {
   upstreams: string;
   kind: InstanceRow["kind"];
   custom_api_path: string | null;
+  /** JSON. */
+  hourly: string | null;
 }
 
-export const INSTANCE_COLUMNS = "instance_id, account, name, upstreams, kind, custom_api_path";
+export const INSTANCE_COLUMNS = "instance_id, account, name, upstreams, kind, custom_api_path, hourly";
 
 export const instanceOf = (stored: StoredInstance): InstanceRow => ({
   instanceId: stored.instance_id,
@@ -23,18 +25,41 @@ export const instanceOf = (stored: StoredInstance): InstanceRow => ({
   upstreams: JSON.parse(stored.upstreams) as string[],
   kind: stored.kind,
   customApiPath: stored.custom_api_path,
+  ...(stored.hourly !== null && { hourly: JSON.parse(stored.hourly) as HourlyPlan }),
 });
 
-export async function putInstance(books: D1Database, row: InstanceRow, nowMs: number): Promise<void> {
-  await books
+/**
+ * Writes the row. `rental`: of an instance by the hour, in its account's object. Returns false if the instance has
+ * another rental, or is another account's with one: that has to end first.
+ */
+export async function putInstance(
+  books: D1Database,
+  row: InstanceRow,
+  rental: number | null,
+  nowMs: number,
+): Promise<boolean> {
+  const { meta } = await books
     .prepare(
-      `insert into instances (${INSTANCE_COLUMNS}, created_ms, changed_ms) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)
+      `insert into instances (${INSTANCE_COLUMNS}, rental, created_ms, changed_ms)
+       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
        on conflict (instance_id) do update set account = excluded.account, name = excluded.name,
          upstreams = excluded.upstreams, kind = excluded.kind, custom_api_path = excluded.custom_api_path,
-         changed_ms = excluded.changed_ms`,
+         hourly = excluded.hourly, rental = excluded.rental, changed_ms = excluded.changed_ms
+       where instances.rental is null or (instances.rental is excluded.rental and instances.account = excluded.account)`,
     )
-    .bind(row.instanceId, row.account, row.name, JSON.stringify(row.upstreams), row.kind, row.customApiPath, nowMs)
+    .bind(
+      row.instanceId,
+      row.account,
+      row.name,
+      JSON.stringify(row.upstreams),
+      row.kind,
+      row.customApiPath,
+      row.hourly ? JSON.stringify(row.hourly) : null,
+      rental,
+      nowMs,
+    )
     .run();
+  return meta.changes > 0;
 }
 
 export async function findInstance(books: D1Database, instanceId: number): Promise<InstanceRow | undefined> {
@@ -45,8 +70,17 @@ export async function findInstance(books: D1Database, instanceId: number): Promi
   return stored ? instanceOf(stored) : undefined;
 }
 
-export async function deleteInstance(books: D1Database, instanceId: number): Promise<boolean> {
-  const { meta } = await books.prepare("delete from instances where instance_id = ?1").bind(instanceId).run();
+/** The rental of an instance by the hour; null: it has none. */
+export async function rentalOf(books: D1Database, instanceId: number): Promise<number | null> {
+  return books.prepare("select rental from instances where instance_id = ?1").bind(instanceId).first<number>("rental");
+}
+
+/** False if there is none with this rental. */
+export async function deleteInstance(books: D1Database, instanceId: number, rental: number | null): Promise<boolean> {
+  const { meta } = await books
+    .prepare("delete from instances where instance_id = ?1 and rental is ?2")
+    .bind(instanceId, rental)
+    .run();
   return meta.changes > 0;
 }
 

@@ -170,6 +170,11 @@ export async function findModel(
 }
 
 /** Every row of one model, newest first, future rows included. */
+/** The row that holds now. */
+export async function currentModel(books: D1Database, model: string, nowMs: number): Promise<ModelRow | undefined> {
+  return (await modelHistory(books, model)).find(({ fromMs }) => fromMs <= nowMs);
+}
+
 export async function modelHistory(books: D1Database, model: string): Promise<readonly ModelRow[]> {
   const { results } = await books
     .prepare(`select ${MODEL_COLUMNS} from models where model = ?1 order by from_ms desc`)

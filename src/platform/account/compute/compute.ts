@@ -139,7 +139,12 @@ export class Compute {
     return this.#store.transact((books, nowMs) => {
       turnDue(books, nowMs);
       const upstream = books.tenants.account().computeUpstream;
-      return { upstream, rows: books.resources.live().map(({ upstream: at, row }) => ({ upstream: at, row })) };
+      const inference = books.inference.live();
+      return {
+        upstream,
+        inference,
+        rows: books.resources.live().map(({ upstream: at, row }) => ({ upstream: at, row })),
+      };
     });
   }
 

@@ -3,7 +3,7 @@
  * stores the resource's row, so that row and money cannot differ.
  */
 import type { UsageEvent } from "../../../core/account/hold.ts";
-import { modelOf } from "../../../core/compute/market.ts";
+import { gpuModel, modelOf } from "../../../core/compute/market.ts";
 import type { Act } from "../../../core/compute/rental.ts";
 import type { RentedRow } from "../../../core/compute/resource.ts";
 import { type AccountNumber, asId, type CallId } from "../../../core/ids.ts";
@@ -11,7 +11,10 @@ import { log } from "../../log.ts";
 import { eventOf } from "../call-events.ts";
 import type { Books } from "../state.ts";
 import { type HoldRow, NEVER_MS, type NewHold } from "../tables/holds.ts";
+import type { PlacedInference } from "../tables/inference-rentals.ts";
 import type { Placed } from "../tables/resources.ts";
+
+type Rented = Placed<RentedRow> | PlacedInference;
 
 /** The id of a period's hold, entry, event and loss. */
 const rentalCallId = (account: AccountNumber, resource: number, n: number): CallId =>
@@ -23,11 +26,11 @@ export function resourceIn(callId: CallId | null): number | undefined {
   return id === undefined ? undefined : Number(id);
 }
 
-export function bookActs(books: Books, placed: Placed<RentedRow>, acts: readonly Act[], nowMs: number): void {
+export function bookActs(books: Books, placed: Rented, acts: readonly Act[], nowMs: number): void {
   for (const act of acts) bookAct(books, placed, act, nowMs);
 }
 
-function bookAct(books: Books, placed: Placed<RentedRow>, act: Act, nowMs: number): void {
+function bookAct(books: Books, placed: Rented, act: Act, nowMs: number): void {
   const { row, upstream } = placed;
   const { id: account, number } = books.tenants.account();
   if (act.act === "event") {
@@ -75,14 +78,14 @@ function bookAct(books: Books, placed: Placed<RentedRow>, act: Act, nowMs: numbe
   }
 }
 
-function newHold({ row, priceRule }: Placed<RentedRow>, callId: CallId, amountNanoUsd: number, nowMs: number): NewHold {
+function newHold({ row, priceRule }: Rented, callId: CallId, amountNanoUsd: number, nowMs: number): NewHold {
   const { rate } = row.rental;
   return {
     callId,
     keyId: row.by.keyId,
     teamId: row.by.teamId,
     endpoint: `compute.${row.kind}`,
-    model: modelOf(row),
+    model: row.kind === "inference" ? gpuModel(row.hourly.gpuType) : modelOf(row),
     alias: null,
     amountNanoUsd,
     countedTokens: 0,

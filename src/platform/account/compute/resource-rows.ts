@@ -18,6 +18,7 @@ import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
 import type { Books } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
+import { turnInferenceDue } from "./inference.ts";
 import { bookActs } from "./rental-bookings.ts";
 
 /** A turn of storage that could not go on is tried again after this. */
@@ -83,6 +84,7 @@ export function turnDue(books: Books, nowMs: number): void {
   const dueMs = books.resources.nextDueMs();
   if (dueMs === null || nowMs < dueMs) return;
   for (const placed of books.resources.due(nowMs, TURNS_AT_ONCE)) store(books, placed, [], nowMs);
+  turnInferenceDue(books, nowMs, TURNS_AT_ONCE);
 }
 
 /** Money came in, or the account's terms changed: unpaid storage is paid, and its deletion is due at another time. */

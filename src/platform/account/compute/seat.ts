@@ -5,6 +5,12 @@ import type { Books } from "../state.ts";
 
 export const liveKinds = (books: Books): LiveKinds => books.resources.liveKinds();
 
+/** Inference instances by the hour live on no seat, but keep the account. */
+export function hourlyKinds(books: Books): { kind: string; count: number }[] {
+  const count = books.inference.live().length;
+  return count === 0 ? [] : [{ kind: "inference instance", count }];
+}
+
 export function moveSeat(books: Books, from: string | null, to: string | null, nowMs: number): SeatMove {
   const { computeUpstream, deletedAtMs } = books.tenants.account();
   if (computeUpstream === to) return { kind: "moved" };

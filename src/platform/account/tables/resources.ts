@@ -7,6 +7,7 @@ import { IDEMPOTENCY_KEPT_MS, type IdempotencyRef } from "../../../core/account/
 import type { ResourceKind, ResourceRow } from "../../../core/compute/resource.ts";
 import type { KeyId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
+import type { PlacedInference } from "./inference-rentals.ts";
 
 type Stored = { upstream: string; price_rule: string; row: string };
 
@@ -23,6 +24,8 @@ const FREE_KEPT_MS = 86_400_000;
 /** The first id of an account. */
 const FIRST_ID = 1000;
 
+/** All but inference instances by the hour, which are in the same table: tenants do not see them. */
+const RENTED_OUT = "kind <> 'inference'";
 const MACHINES = "kind IN ('instance', 'cluster')";
 
 export class Resources {
@@ -41,7 +44,7 @@ export class Resources {
   }
 
   /** Writes a row, new or changed. `dueMs`: when it has something to do by itself. */
-  put({ upstream, priceRule, row }: Placed, live: boolean, dueMs: number | null): void {
+  put({ upstream, priceRule, row }: Placed | PlacedInference, live: boolean, dueMs: number | null): void {
     this.#sql.exec(
       `INSERT INTO resources (id, kind, tag, upstream, price_rule, row, live, due_ms, created_at_ms)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET row = ?6, live = ?7, due_ms = ?8`,
@@ -71,16 +74,16 @@ export class Resources {
   }
 
   find(id: number): Placed | undefined {
-    return this.#one("SELECT upstream, price_rule, row FROM resources WHERE id = ?", id);
+    return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE id = ? AND ${RENTED_OUT}`, id);
   }
 
   byTag(tag: string): Placed | undefined {
-    return this.#one("SELECT upstream, price_rule, row FROM resources WHERE tag = ?", tag);
+    return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE tag = ? AND ${RENTED_OUT}`, tag);
   }
 
   /** What something can still happen to, of every kind. */
   live(): Placed[] {
-    return this.#all("SELECT upstream, price_rule, row FROM resources WHERE live = 1 ORDER BY id");
+    return this.#all(`SELECT upstream, price_rule, row FROM resources WHERE live = 1 AND ${RENTED_OUT} ORDER BY id`);
   }
 
   isLive(id: number): boolean {
@@ -91,7 +94,7 @@ export class Resources {
   liveKinds(): { kind: ResourceKind; count: number }[] {
     return this.#sql
       .exec<{ kind: ResourceKind; count: number }>(
-        "SELECT kind, count(*) AS count FROM resources WHERE live = 1 GROUP BY kind ORDER BY kind",
+        `SELECT kind, count(*) AS count FROM resources WHERE live = 1 AND ${RENTED_OUT} GROUP BY kind ORDER BY kind`,
       )
       .toArray();
   }
@@ -109,7 +112,7 @@ export class Resources {
 
   due(nowMs: number, most: number): Placed[] {
     return this.#all(
-      "SELECT upstream, price_rule, row FROM resources WHERE due_ms <= ? ORDER BY due_ms LIMIT ?",
+      `SELECT upstream, price_rule, row FROM resources WHERE due_ms <= ? AND ${RENTED_OUT} ORDER BY due_ms LIMIT ?`,
       nowMs,
       most,
     );

@@ -1,0 +1,244 @@
+/** Inference instances by the hour: the account pays GPU-hours a day ahead, calls cost nothing, without money none is served. */
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
+import { type AccountNumber, asId } from "../../src/core/ids.ts";
+import { accountObject } from "../../src/platform/account/stub.ts";
+import { ComputeService, Renter, serveCompute } from "../support/worker/compute-service.ts";
+import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const HOURLY = { gpu_type: "H100", gpu_count: 2, replicas: 2 };
+/** USD of one hour of those four GPUs. */
+const PRICE = 4 * 0.25;
+const COST = 4 * 0.1;
+let nextInstance = 7_000;
+
+afterAll(settled);
+beforeEach(async () => {
+  vi.useFakeTimers({ now: Date.UTC(2026, 10, 22), toFake: ["Date"] });
+  serveCompute();
+  const prices = { gpu_hours: { cost_usd: 0.1, price_usd: 0.25 } };
+  await done("PUT", "/models/gpu%2FH100", { kind: "gpu", prices });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+const chat = {
+  model: "llama",
+  choices: [{ message: { role: "assistant", content: "Hi" } }],
+  usage: {
+    prompt_tokens: 5,
+    completion_tokens: 7,
+    total_tokens: 12,
+  },
+};
+
+class Scene {
+  readonly service: ComputeService;
+  readonly renter: Renter;
+  readonly id = ++nextInstance;
+
+  private constructor(service: ComputeService, renter: Renter) {
+    this.service = service;
+    this.renter = renter;
+  }
+
+  static async make(balance_usd: number): Promise<Scene> {
+    const service = await ComputeService.make();
+    service.before = (asked) => asked === "POST /v1/chat/completions" && Response.json(chat);
+    return new Scene(service, await Renter.make({ balance_usd }));
+  }
+
+  put(fields: Json = {}) {
+    const whole = { account: this.renter.id, name: "llama", upstreams: [this.service.id], hourly: HOURLY, ...fields };
+    return call("PUT", `/instances/${this.id}`, whole);
+  }
+
+  chat(model = `llama:${this.id}`) {
+    const body = { model, messages: [{ role: "user", content: "Hi" }] };
+    return this.renter.ask("POST", "/v1/chat/completions", body);
+  }
+
+  async later(ms: number): Promise<void> {
+    vi.setSystemTime(Date.now() + ms);
+    await runDurableObjectAlarm(env.ACCOUNTS.getByName(String(this.renter.number)));
+  }
+
+  audit = (): Promise<Json> => done("GET", `/audit/${this.renter.id}`);
+  ledger = async (): Promise<Json[]> => (await done("GET", `/accounts/${this.renter.id}/ledger`)).data;
+  charges = async (): Promise<number[]> =>
+    (await this.ledger())
+      .filter(({ kind }) => kind === "charge")
+      .map(({ amount_usd }) => 0 - amount_usd)
+      .reverse();
+  rentals = async (): Promise<Json[]> => (await done("GET", `/accounts/${this.renter.id}/compute`)).data;
+}
+
+it("is held a day ahead, begun once, and charged to the ms when it is deleted", async () => {
+  const scene = await Scene.make(100);
+  const put = await scene.put();
+  expect(put).toMatchObject({ status: 200, body: { instance_id: scene.id, hourly: HOURLY } });
+  expect(await done("GET", `/instances/${scene.id}`)).toEqual(put.body);
+  for (const again of [put.body.name, "renamed", "llama"]) expect((await scene.put({ name: again })).status).toBe(200);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 1, held_usd: 24 * PRICE, balance_usd: 100 });
+  expect(await scene.rentals()).toMatchObject([
+    {
+      id: 1000,
+      kind: "inference",
+      status: "running",
+      upstream_id: scene.id,
+      gpus: 4,
+      hourly_price_usd: PRICE,
+      hourly_cost_usd: COST,
+    },
+  ]);
+  await scene.later(HOUR + 1);
+  expect(await done("DELETE", `/instances/${scene.id}`)).toEqual({ id: String(scene.id), deleted: true });
+  const charged = (PRICE * (HOUR + 1)) / HOUR;
+  expect(await scene.charges()).toEqual([expect.closeTo(charged, 8)]);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0, problems: [] });
+  expect((await scene.ledger())[0]).toMatchObject({ call_id: `cmp-${scene.renter.number}-1000-1` });
+  expect((await call("DELETE", `/instances/${scene.id}`)).status).toBe(404);
+  // Begun again it is another rental.
+  expect((await scene.put({ hourly: { ...HOURLY, replicas: 1 } })).status).toBe(200);
+  expect((await scene.rentals())[0]).toMatchObject({ id: 1001, gpus: 2 });
+});
+
+it("another `hourly`, none, or another account: 409 until it is deleted", async () => {
+  const scene = await Scene.make(100);
+  const other = await Renter.make();
+  await scene.put();
+  for (const fields of [
+    { hourly: { ...HOURLY, replicas: 3 } },
+    { hourly: { ...HOURLY, gpu_type: "A100" } },
+    { hourly: undefined },
+    { account: other.id },
+  ]) {
+    const refused = await scene.put(fields);
+    expect(refused).toMatchObject(refusal(409, "instance_hourly", "hourly"));
+    expect(refused.body.error.message).toContain("2 x 2 H100");
+  }
+  expect((await done("GET", `/audit/${other.id}`)).open_holds).toBe(0);
+  expect(await scene.audit()).toMatchObject({ open_holds: 1, held_usd: 24 * PRICE });
+});
+
+it.each<[string, Json, number, string, string]>([
+  [
+    "a GPU without a price",
+    { hourly: { ...HOURLY, gpu_type: "A 100" } },
+    400,
+    "invalid_request_error",
+    "hourly.gpu_type",
+  ],
+  ["no GPU", { hourly: { ...HOURLY, gpu_count: 0 } }, 400, "invalid_request_error", "hourly.gpu_count"],
+  ["an unknown field", { hourly: { ...HOURLY, hours: 3 } }, 400, "invalid_request_error", "hourly.hours"],
+  ["more than the balance", { hourly: { ...HOURLY, replicas: 64 } }, 402, "insufficient_quota", "hourly"],
+])("%s is refused, and nothing is held or registered", async (_, fields, status, code, param) => {
+  const scene = await Scene.make(30);
+  expect(await scene.put(fields)).toMatchObject(refusal(status, code, param));
+  expect(await scene.audit()).toMatchObject({ open_holds: 0, held_usd: 0 });
+  expect((await call("GET", `/instances/${scene.id}`)).status).toBe(404);
+});
+
+it("of two accounts that get one instance at once, one pays and the other holds nothing", async () => {
+  const [one, two] = [await Scene.make(100), await Scene.make(100)];
+  const whole = (scene: Scene) => ({
+    account: scene.renter.id,
+    name: "llama",
+    upstreams: [scene.service.id],
+    hourly: HOURLY,
+  });
+  const answers = await Promise.all([one, two].map((scene) => call("PUT", `/instances/${one.id}`, whole(scene))));
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+  const holds = await Promise.all([one, two].map(async (scene) => (await scene.audit()).open_holds));
+  expect(holds).toEqual(answers.map(({ status }) => (status === 200 ? 1 : 0)));
+});
+
+it("its calls cost nothing, with a price of their own or without, by an alias too", async () => {
+  const scene = await Scene.make(100);
+  await scene.put();
+  expect(await scene.chat()).toMatchObject({ status: 200, body: { usage: { total_tokens: 12 } } });
+  const tokens = { cost_usd: 1, price_usd: 2 };
+  const row = { kind: "chat", prices: { input_tokens: tokens, output_tokens: tokens }, max_output_tokens: 100 };
+  await done("PUT", `/models/llama:${scene.id}`, row);
+  await done("PUT", `/aliases/mine`, {
+    account: scene.renter.id,
+    targets: [{ upstream: scene.service.id, model: `llama:${scene.id}` }],
+  });
+  expect([(await scene.chat()).status, (await scene.chat("mine")).status]).toEqual([200, 200]);
+  await vi.waitFor(async () => expect((await scene.ledger()).filter(({ kind }) => kind === "charge")).toHaveLength(3));
+  expect(await scene.charges()).toEqual([0, 0, 0]);
+});
+
+it("without money its calls are 402 and the operator is told; with money again it is served from then on", async () => {
+  const lines = vi.spyOn(console, "log").mockImplementation(() => undefined);
+  const told = () =>
+    lines.mock.calls.map(([line]) => JSON.parse(String(line))).filter(({ event }) => event === "instance_unpaid")
+      .length;
+  const scene = await Scene.make(36 * PRICE);
+  await scene.put();
+  await done("PUT", `/aliases/mine`, {
+    account: scene.renter.id,
+    targets: [{ upstream: scene.service.id, model: `llama:${scene.id}` }],
+  });
+  await scene.later(DAY);
+  expect(await scene.audit()).toMatchObject({ held_usd: 12 * PRICE, balance_usd: 12 * PRICE });
+  expect((await scene.chat()).status).toBe(200);
+  await scene.later(DAY / 2);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: 0 });
+  expect((await scene.charges()).filter((usd) => usd > 0)).toEqual([24 * PRICE, 12 * PRICE]);
+  const before = scene.service.calls.length;
+  for (const model of [undefined, "mine"]) {
+    const refused = await scene.chat(model);
+    expect(refused).toMatchObject({ status: 402, body: { error: { code: "insufficient_quota" } } });
+    expect(refused.body.error.message).toContain("paid by the hour");
+  }
+  expect(scene.service.calls.slice(before)).toEqual([]);
+  expect([told(), (await scene.rentals())[0].status]).toEqual([1, "unpaid"]);
+  await scene.later(300_000);
+  await scene.later(300_000);
+  expect(told()).toBe(3);
+  // An unpaid instance keeps its account, though nothing is held.
+  const kept = await call("DELETE", `/accounts/${scene.renter.id}`);
+  expect(kept).toMatchObject(refusal(409, "compute_in_use", null));
+
+  await scene.later(50 * 60_000);
+  await done("POST", `/accounts/${scene.renter.id}/credits`, { amount_usd: 2 * PRICE, reference: "more" });
+  expect((await scene.chat()).status).toBe(200);
+  const resumed = await scene.audit();
+  expect(resumed).toMatchObject({ ok: true, held_usd: 2 * PRICE });
+  // The hour that nobody paid is the operator's.
+  expect(resumed.operator_loss_usd).toBeCloseTo(COST, 8);
+  await scene.later(HOUR);
+  await done("DELETE", `/instances/${scene.id}`);
+  expect((await scene.charges()).filter((usd) => usd > 0)).toEqual([24 * PRICE, 12 * PRICE, PRICE]);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: PRICE, problems: [] });
+});
+
+it("one that is unpaid is deleted without a charge, and its time stays a loss", async () => {
+  const scene = await Scene.make(24 * PRICE);
+  await scene.put();
+  await scene.later(DAY + 2 * HOUR);
+  expect((await scene.chat()).status).toBe(402);
+  await done("DELETE", `/instances/${scene.id}`);
+  expect(await scene.charges()).toEqual([24 * PRICE]);
+  const audit = await scene.audit();
+  expect(audit).toMatchObject({ ok: true, open_holds: 0, balance_usd: 0 });
+  expect(audit.operator_loss_usd).toBeCloseTo(2 * COST, 8);
+  expect((await call("DELETE", `/accounts/${scene.renter.id}`)).status).toBe(200);
+});
+
+it("a clock that is set back ends no rental's hold", async () => {
+  const scene = await Scene.make(100);
+  await scene.put();
+  await scene.later(HOUR);
+  await scene.later(-2 * HOUR);
+  await scene.later(10 * 60_000);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 1, held_usd: 24 * PRICE, operator_loss_usd: 0 });
+  await accountObject(env, asId<AccountNumber>(scene.renter.number)).endHourly(1000);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: 100 });
+});
