@@ -10,7 +10,7 @@ import type { AccountId } from "../ids.ts";
 import type { LaunchTemplate } from "../launch-templates.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Owned } from "../owned.ts";
-import { CALLED_KINDS, type ModelKind, type ModelRow } from "../pricing/prices.ts";
+import type { ModelKind, ModelRow } from "../pricing/prices.ts";
 
 /** Time limits on one upstream call, ms. */
 export interface UpstreamTimeouts {
@@ -180,7 +180,7 @@ export function resolveModel(
   return priced(model, null, [{ upstream: row.upstream, model, priority: 0, weight: 1 }], row, serves.kinds);
 }
 
-function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves, nowMs: number): Resolution {
+export function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves, nowMs: number): Resolution {
   if (!serves.instances && alias.targets.some((target) => parseInstanceModel(target.model))) {
     return wrongKind(alias.alias, "user inference instances");
   }
@@ -193,7 +193,7 @@ function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: Serves,
 const HOURLY_OUTPUT_TOKENS = 4_096;
 
 /** The row that a target's calls are priced by. Those of an instance by the hour cost nothing, with a row or without. */
-function rowOfTarget(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
+export function rowOfTarget(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
   const row = rowOf(routing, model, nowMs);
   const named = parseInstanceModel(model);
   const instance = named && own(routing.instances, String(named.instanceId));
@@ -296,30 +296,4 @@ function wrongKind(model: string, kind: string): Resolution {
       code: "model_not_supported",
     },
   };
-}
-
-/**
- * Every name that the account can call now, sorted: aliases, models with an upstream, own instances. Names without a
- * price are left out.
- */
-export function callableModels(routing: RoutingSnapshot, account: AccountId, nowMs: number): readonly ModelRow[] {
-  const named = new Map<string, ModelRow>();
-  const offer = (name: string, row: ModelRow | undefined) => {
-    if (row) named.set(name, { ...row, model: name });
-  };
-  for (const model of Object.keys(routing.models)) {
-    const row = rowOf(routing, model, nowMs);
-    if (row?.upstream && !parseInstanceModel(model)) offer(model, row);
-  }
-  for (const instance of Object.values(routing.instances)) {
-    const model = `${instance.name}:${instance.instanceId}`;
-    if (instance.account === account) offer(model, rowOfTarget(routing, model, nowMs));
-  }
-  // Aliases come last, the account's own after the common ones, so that they override as in resolution.
-  const aliases = Object.values(routing.aliases).filter((alias) => alias.account === null || alias.account === account);
-  for (const alias of aliases.sort((a, b) => Number(a.account !== null) - Number(b.account !== null))) {
-    const resolution = resolveAlias(routing, alias, { kinds: CALLED_KINDS, instances: true }, nowMs);
-    if (resolution.ok) offer(alias.alias, resolution.route.row);
-  }
-  return [...named.values()].sort((a, b) => (a.model < b.model ? -1 : 1));
 }

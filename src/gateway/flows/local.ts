@@ -5,7 +5,8 @@
 
 import { allowsModel } from "../../core/account/model-access.ts";
 import type { LocalAnswer } from "../../core/endpoints/endpoint.ts";
-import { callableModels, type RoutingSnapshot } from "../../core/routing/routes.ts";
+import { callableModels } from "../../core/routing/callable-models.ts";
+import type { RoutingSnapshot } from "../../core/routing/routes.ts";
 import { authorize } from "../account-client.ts";
 import type { ParsedCall } from "../call.ts";
 import { callHeaders } from "../http/responses.ts";

@@ -83,11 +83,12 @@ import { brokerOf } from "../broker/broker-stub.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
 import { admit, authorize } from "./admission.ts";
 import { audit } from "./audit.ts";
+import { closeAccount } from "./closing.ts";
 import { Compute } from "./compute/compute.ts";
 import { entriesOf } from "./compute/entries.ts";
 import { beginHourly, endHourly } from "./compute/inference.ts";
 import { turnUnpaid } from "./compute/resource-rows.ts";
-import { hourlyKinds, knownTags, liveKinds, moveSeat } from "./compute/seat.ts";
+import { knownTags, moveSeat } from "./compute/seat.ts";
 import { openService } from "./compute/service.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
@@ -192,14 +193,7 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async close(): Promise<Closing | undefined> {
-    return this.#store.transact((books, nowMs) => {
-      expireDue(books, nowMs);
-      const live = [...liveKinds(books), ...hourlyKinds(books)];
-      if (live.length > 0) return { kind: "compute_live" as const, live };
-      if (books.openHolds > 0) return { kind: "holds_open" as const, openHolds: books.openHolds };
-      books.tenants.close(nowMs);
-      return { kind: "closed" as const };
-    });
+    return this.#store.transact((books, nowMs) => closeAccount(books, nowMs));
   }
 
   // The ledger
@@ -247,8 +241,6 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     });
   }
 
-  // For a key's holder
-
   async standing(digest: KeyDigest): Promise<StandingAnswer | undefined> {
     return this.#store.transact((books, nowMs) => standing(books, digest, nowMs));
   }
@@ -284,17 +276,11 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   }
 
   async beginHourly(asked: HourlyBegin): Promise<HourlyBegun | undefined> {
-    return this.#store.transact((books, nowMs) => {
-      expireDue(books, nowMs);
-      return beginHourly(books, asked, nowMs);
-    });
+    return this.#store.transact((books, nowMs) => beginHourly(books, asked, nowMs));
   }
 
   async endHourly(rental: number, unused = false): Promise<void> {
-    this.#store.transact((books, nowMs) => {
-      expireDue(books, nowMs);
-      endHourly(books, rental, unused, nowMs);
-    });
+    this.#store.transact((books, nowMs) => endHourly(books, rental, unused, nowMs));
   }
 
   // The outbox and the alarm

@@ -19,12 +19,15 @@ import type { Books } from "../state.ts";
 import type { PlacedInference } from "../tables/inference-rentals.ts";
 import { bookActs } from "./rental-bookings.ts";
 
+const TURNS_AT_ONCE = 200;
+
 const budgetsOf = (books: Books, nowMs: number) => books.budgets({ key: OPERATORS_KEY, team: null }, nowMs);
 
 export function beginHourly(books: Books, asked: HourlyBegin, nowMs: number): HourlyBegun {
   const { instanceId, hourly, upstream, gpuRow } = asked;
   const account = books.tenants.account();
   if (account.deletedAtMs !== null) return { kind: "account_deleted" };
+  turnInferenceDue(books, nowMs, TURNS_AT_ONCE);
   const known = books.inference.live().find(({ row }) => row.instanceId === instanceId);
   if (known) {
     return sameHourly(known.row.hourly, hourly)
@@ -50,13 +53,19 @@ export function beginHourly(books: Books, asked: HourlyBegin, nowMs: number): Ho
 export function endHourly(books: Books, rental: number, unused: boolean, nowMs: number): void {
   const placed = books.inference.find(rental);
   if (!placed || isOver(placed.row)) return;
-  const ended = endInference(placed.row, unused ? placed.row.createdAtMs : nowMs, books.lengths);
+  const row = storeInference(books, placed, [], nowMs);
+  const ended = endInference(row, unused ? row.createdAtMs : nowMs, books.lengths);
   storeInference(books, { ...placed, row: ended.row }, ended.acts, nowMs);
 }
 
 /** Takes the turns that are due. */
 export function turnInferenceDue(books: Books, nowMs: number, most: number): void {
   for (const placed of books.inference.due(nowMs, most)) storeInference(books, placed, [], nowMs);
+}
+
+/** Pays on those that are unpaid, as far as there is money again. */
+export function turnUnpaidInference(books: Books, nowMs: number): void {
+  for (const placed of books.inference.live()) if (isUnpaid(placed.row)) storeInference(books, placed, [], nowMs);
 }
 
 /** Why calls of these instances are not served: a day of one is unpaid. With money again it is paid from now on. */

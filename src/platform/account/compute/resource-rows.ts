@@ -18,7 +18,7 @@ import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
 import type { Books } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
-import { turnInferenceDue } from "./inference.ts";
+import { turnInferenceDue, turnUnpaidInference } from "./inference.ts";
 import { bookActs } from "./rental-bookings.ts";
 
 /** A turn of storage that could not go on is tried again after this. */
@@ -92,6 +92,7 @@ export function turnUnpaid(books: Books, nowMs: number): void {
   for (const placed of books.resources.live()) {
     if (isStorage(placed.row) && isUnpaid(placed.row.rental)) store(books, placed, [], nowMs);
   }
+  turnUnpaidInference(books, nowMs);
 }
 
 /** Room for one more hold. Money alone for storage; for a machine also the budgets of the launching key. */

@@ -1,0 +1,14 @@
+/** Closes the account: its keys stop, its ledger stays. What still costs money is in the way. */
+import type { Closing } from "../../core/account/account-service.ts";
+import { hourlyKinds, liveKinds } from "./compute/seat.ts";
+import { expireDue } from "./expiry.ts";
+import type { Books } from "./state.ts";
+
+export function closeAccount(books: Books, nowMs: number): Closing {
+  expireDue(books, nowMs);
+  const live = [...liveKinds(books), ...hourlyKinds(books)];
+  if (live.length > 0) return { kind: "compute_live", live };
+  if (books.openHolds > 0) return { kind: "holds_open", openHolds: books.openHolds };
+  books.tenants.close(nowMs);
+  return { kind: "closed" };
+}
