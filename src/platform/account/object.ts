@@ -285,7 +285,6 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   // The outbox and the alarm
 
-  /** The consumer confirms that D1 has these events. */
   async shipped(eventIds: readonly CallId[]): Promise<void> {
     this.#store.transact(({ outbox }) => outbox.confirm(eventIds));
   }
