@@ -178,9 +178,10 @@ it("its calls cost nothing, with a price of their own or without, by an alias to
 
 it("without money its calls are 402 and the operator is told; with money again it is served from then on", async () => {
   const lines = vi.spyOn(console, "log").mockImplementation(() => undefined);
-  const told = () =>
-    lines.mock.calls.map(([line]) => JSON.parse(String(line))).filter(({ event }) => event === "instance_unpaid")
-      .length;
+  const told = (): number =>
+    lines.mock.calls
+      .map(([line]) => JSON.parse(String(line)))
+      .filter(({ event, account }) => event === "instance_unpaid" && account === scene.renter.id).length;
   const scene = await Scene.make(36 * PRICE);
   await scene.put();
   await done("PUT", `/aliases/mine`, {
