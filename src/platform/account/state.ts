@@ -68,7 +68,6 @@ export class Books {
   readonly resources: Resources;
   readonly inference: InferenceRentals;
   readonly computeRequests: ComputeRequests;
-  /** Of compute's hour and day. */
   readonly lengths: Lengths;
   #heldNanoUsd = 0;
   #openHolds = 0;
