@@ -19,7 +19,8 @@ let startMs = Date.now() - 100 * DAY;
 
 afterAll(settled);
 beforeEach(async () => {
-  vi.useFakeTimers({ now: (startMs += 5 * DAY), toFake: ["Date"] });
+  startMs += 5 * DAY;
+  vi.useFakeTimers({ now: startMs, toFake: ["Date"] });
   serveCompute();
   const prices = { gpu_hours: { cost_usd: 0.1, price_usd: 0.25 } };
   await done("PUT", "/models/gpu%2FH100", { kind: "gpu", prices });

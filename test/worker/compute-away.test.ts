@@ -1,0 +1,192 @@
+/** Rented machines on a clock of the test's own, while their upstream is away, or objects are evicted between all steps. */
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { setAccount } from "../../sandbox/compute/forced.ts";
+import { Fleet, type Renter } from "../support/worker/fleet.ts";
+import { settled } from "../support/worker/operator.ts";
+
+/** The hour of money is ten minutes. */
+const HOUR_MS = 600_000;
+const trueTimes = { COMPUTE_HOUR_MS: env.COMPUTE_HOUR_MS, COMPUTE_DAY_MS: env.COMPUTE_DAY_MS };
+const NANO = 1_000_000_000;
+const PRICE = 3.6;
+const COST = 2;
+
+let fleet: Fleet;
+let logged: string[];
+let made = 0;
+
+beforeEach(() => {
+  Object.assign(env, { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(12 * HOUR_MS) });
+  logged = [];
+  vi.spyOn(console, "log").mockImplementation((line: unknown) => {
+    logged.push(typeof line === "string" ? line : JSON.stringify(line));
+  });
+  fleet = new Fleet();
+});
+afterEach(async () => {
+  await settled();
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  Object.assign(env, trueTimes);
+});
+
+const region = () => `outage-${made}`;
+
+/** A tenant with a seat of its own, and prices of 3.6 USD an hour for what costs 2. */
+async function renting(balanceUsd: number, fields: object = {}, key: object = {}): Promise<Renter> {
+  made += 1;
+  await fleet.region(region(), COST, PRICE);
+  await fleet.seat(`outage-seat-${made}`, false);
+  return fleet.renter(`outage-${made}`, `outage-seat-${made}`, balanceUsd, fields, key);
+}
+
+async function running(renter: Renter, fields: object = {}): Promise<number> {
+  const { status, body } = await fleet.launch(renter, region(), fields);
+  expect(status, JSON.stringify(body)).toBe(202);
+  await fleet.until("running", async () => (await fleet.instance(renter, body.id)).status === "running", 30_000);
+  return body.id;
+}
+
+/** Whole nano-USD a ms. */
+const priceOf = (ms: number) => ms * ((PRICE * NANO) / HOUR_MS);
+const ranMs = (renter: Renter) => fleet.service.executions(renter.seat).reduce((sum, { ms }) => sum + ms, 0);
+const audit = (renter: Renter) => fleet.accountStub(renter).audit();
+const changes = (renter: Renter) =>
+  fleet.service.calls.filter(({ account, method }) => account === renter.seat && method !== "GET");
+const events = (name: string) => logged.filter((line) => line.includes(`"${name}"`));
+const untilEnded = (renter: Renter, id: number, withinMs = 300_000) =>
+  fleet.until("ended", async () => (await fleet.instance(renter, id)).status === "terminated", withinMs, 7_000);
+
+describe("upstream is away", () => {
+  it("for three hours when the money runs out: stops are sent until one lands, the operator pays what ran on", async () => {
+    const renter = await renting(1.5 * PRICE);
+    const id = await running(renter);
+    const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
+    const paidUntilMs = startedMs + 1.5 * HOUR_MS;
+    await fleet.run(paidUntilMs - 60_000 - fleet.nowMs);
+    const before = changes(renter).length;
+    fleet.service.fault(renter.seat, "reset", Number.POSITIVE_INFINITY, () => true);
+    await fleet.run(60_000 + 3 * HOUR_MS);
+    expect((await fleet.instance(renter, id)).status).toBe("terminating_low_balance");
+    const sentMs = changes(renter)
+      .slice(before)
+      .map(({ atMs }) => atMs);
+    expect((sentMs[0] ?? 0) - paidUntilMs).toBeLessThanOrEqual(2_000);
+    const gaps = sentMs.slice(1).map((atMs, index) => atMs - (sentMs[index] ?? 0));
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(62_000);
+    // One every five minutes.
+    expect(events("stop_overdue")).toHaveLength(6);
+
+    fleet.service.clearFaults();
+    await untilEnded(renter, id);
+    expect((await fleet.instance(renter, id)).termination_reason).toBe("credit_depleted");
+    const lostMs = ranMs(renter) - 1.5 * HOUR_MS;
+    expect(lostMs).toBeGreaterThanOrEqual(3 * HOUR_MS);
+    expect(await audit(renter)).toMatchObject({
+      ok: true,
+      balanceNanoUsd: 0,
+      openHolds: 0,
+      operatorLossNanoUsd: Math.ceil((COST * NANO * lostMs) / HOUR_MS),
+    });
+  }, 40_000);
+
+  it("with its credential revoked: stops go on, launches are 503 and cost nothing, then it lands", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    const key = { key: `key-${renter.seat}`, state: "revoked" as const };
+    setAccount(fleet.service.world, { account: renter.seat, keys: [key] });
+    expect((await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`)).status).toBe(202);
+    const askedMs = fleet.nowMs;
+    expect((await fleet.launch(renter, region())).status).toBe(503);
+    await fleet.run(3 * HOUR_MS);
+    const calls = fleet.service.calls.filter(({ path }) => path.endsWith("/terminate"));
+    expect(calls.length).toBeGreaterThan(30);
+    setAccount(fleet.service.world, { account: renter.seat, keys: [{ ...key, state: "live" }] });
+    await untilEnded(renter, id);
+    const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
+    const books = await audit(renter);
+    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(askedMs - startedMs));
+    expect(books).toMatchObject({ ok: true, openHolds: 0 });
+    expect(books?.operatorLossNanoUsd).toBeGreaterThan(3 * COST * NANO);
+  }, 40_000);
+
+  it("without money of the operator's: no launch, and what it stops is the operator's doing, not the tenant's", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    fleet.service.balance(renter.seat, 0);
+    await fleet.run(70_000);
+    expect((await fleet.launch(renter, region())).status).toBe(503);
+    expect(events("upstream_balance_low").length).toBeGreaterThan(0);
+    await untilEnded(renter, id, 2 * HOUR_MS);
+    expect((await fleet.instance(renter, id)).termination_reason).toBe("admin");
+    const books = await audit(renter);
+    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(ranMs(renter)));
+    expect(books).toMatchObject({ ok: true, openHolds: 0, operatorLossNanoUsd: 0 });
+  });
+});
+
+describe("objects evicted between all steps", () => {
+  it("launch, extend, PATCH, terminate: one machine, charged what ran", async () => {
+    const renter = await renting(100);
+    const evict = async () => {
+      await fleet.evictAccount(renter);
+      await fleet.evictBroker(renter.seat);
+    };
+    const { body } = await fleet.launch(renter, region(), { estimated_duration_hours: 1 });
+    const path = `/gpu-instances/${body.id}`;
+    const steps: readonly (() => Promise<{ status: number }>)[] = [
+      () => fleet.call(renter, "POST", `${path}/extend`, { hours: 2 }),
+      () => fleet.call(renter, "PATCH", path, { container_image: "img:2" }),
+      () => fleet.call(renter, "POST", `${path}/extend`, { hours: 1 }),
+      () => fleet.call(renter, "POST", `${path}/terminate`),
+    ];
+    for (const step of steps) {
+      await evict();
+      await fleet.run(3_000);
+      await evict();
+      await fleet.until("running", async () => (await fleet.instance(renter, body.id)).status === "running", 30_000);
+      await evict();
+      expect((await step()).status).toBeLessThan(300);
+    }
+    await evict();
+    await untilEnded(renter, body.id);
+    expect(await fleet.instance(renter, body.id)).toMatchObject({
+      container_image: "img:2",
+      estimated_duration_hours: 4,
+    });
+    expect(fleet.service.executions(renter.seat)).toHaveLength(1);
+    const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBe(priceOf(ranMs(renter)));
+    expect(await audit(renter)).toMatchObject({ ok: true, openHolds: 0, operatorLossNanoUsd: 0 });
+  });
+
+  it("a cluster: launch, scale, extend, delete", async () => {
+    const renter = await renting(100);
+    const launch = {
+      region_id: region(),
+      gpu_count: 1,
+      replicas: 2,
+      container_image: "img:1",
+      estimated_duration_hours: 1,
+    };
+    const { body } = await fleet.call(renter, "POST", "/gpu-clusters", launch);
+    const path = `/gpu-clusters/${body.id}`;
+    const shown = async () => (await fleet.call(renter, "GET", path)).body;
+    const steps: readonly (() => Promise<{ status: number }>)[] = [
+      () => fleet.call(renter, "POST", `${path}/scale`, { replicas: 4 }),
+      () => fleet.call(renter, "POST", `${path}/extend`, { hours: 1 }),
+      () => fleet.call(renter, "DELETE", path),
+    ];
+    for (const step of steps) {
+      await fleet.evictBroker(renter.seat);
+      await fleet.until("running", async () => (await shown()).status === "running", 30_000);
+      await fleet.evictAccount(renter);
+      expect((await step()).status).toBeLessThan(300);
+    }
+    await fleet.until("stopped", async () => (await shown()).status === "stopped", 300_000, 7_000);
+    expect(await shown()).toMatchObject({ replicas: 4, estimated_duration_hours: 2 });
+    const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBe(2 * priceOf(ranMs(renter)));
+  });
+});
