@@ -109,15 +109,15 @@ export function addCompute(api: AdminRoutes): void {
       upstream: state.upstream,
       data: [
         ...state.rows.flatMap(({ upstream, row }) => {
-        if (!isMachine(row) && !isStorage(row)) return [];
-        return [
-          serializeResource(
-            upstream,
-            row,
-            machines.some((machine) => mountedBy(machine, row.id)),
-          ),
-        ];
-      }),
+          if (!isMachine(row) && !isStorage(row)) return [];
+          return [
+            serializeResource(
+              upstream,
+              row,
+              machines.some((machine) => mountedBy(machine, row.id)),
+            ),
+          ];
+        }),
         ...state.inference.map(({ upstream, row }) => serializeInference(upstream, row)),
       ],
     });
