@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { ComputeSandbox } from "../../support/compute-sandbox.ts";
 import { Operator } from "../../support/operator.ts";
 import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 
@@ -83,11 +84,19 @@ test("docs/tenant-api.md: a quote, and the example that makes a video", async ()
   }
 });
 
-test("docs/reselling.md: a tenant in five calls; teams, plans, invoices", async () => {
-  const [tenant = "", more = ""] = blocksOf("docs/reselling.md", "sh");
+test("docs/reselling.md: a tenant in five calls; teams, plans, invoices; compute; people", async () => {
+  const [tenant = "", more = "", rented = "", people = ""] = blocksOf("docs/reselling.md", "sh");
   expect(await shell(tenant)).toMatch(/sk-tg-\w{38}/);
   const { id } = await new Operator(tollgate).call<{ id: string }>("POST", "/accounts/acme/teams", { name: "t" });
   const settings = tenant.slice(0, tenant.indexOf("\n") + 1);
   const output = await shell(settings + more.replace("team_...", id));
   expect(output).toContain("margin_usd");
+  // The service of the document is nowhere, and a seat is looked at before it is given.
+  const at = new Operator(tollgate);
+  await new ComputeSandbox(tollgate.sandboxUrl).account("seat", { balance_usd: 10_000, keys: [{ key: "key-seat" }] });
+  await at.call("PUT", "/upstreams/seat", { base_url: tollgate.sandboxUrl, api_key: "key-seat" });
+  const seated = rented.replace('"compute_upstream":"service"', '"compute_upstream":"seat"');
+  expect(seated).not.toBe(rented);
+  expect(await shell(settings + seated)).toContain('"upstream":"seat"');
+  expect(await shell(settings + people)).toMatch(/tg-op-\w{38}/);
 });

@@ -83,7 +83,7 @@ describe("errors", () => {
     for (const [name, operation] of calls) {
       if (name === "GET /platform/gpu-prices") continue;
       const ours = /^\w+ \/(account|billing|v1\/models)/.test(name);
-      const compute = /^\w+ \/(gpu-|storage\/|compute-templates)/.test(name);
+      const compute = /^\w+ \/(gpu-|storage\/|cloud-|shared-|ssh-|container-|compute-)/.test(name);
       const model = [400, 401, 402, 403, 404, 429, 500, 502, 503, 504];
       const least = ours ? [401, 429, 500, 503] : compute ? [400, 401, 402, 403, 409, 429, 500, 503] : model;
       expect([name, statusesOf(operation)]).toEqual([name, expect.arrayContaining(least)]);

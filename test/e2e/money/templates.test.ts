@@ -161,11 +161,12 @@ describe("GET /billing", () => {
     const [charge] = body as { amount: number; balance: number; request_id: string }[];
     expect(charge?.request_id).toMatch(/^cmp-\d+-1000-1$/);
     expect(charge?.amount).toBeLessThan(0);
-    expect(await read(owned.tenant.key, "/balance")).toMatchObject({
+    const member = await operator.key(account);
+    expect(await read(member.key, "/balance")).toMatchObject({
       status: 200,
       body: { balance: charge?.balance, account_id: expect.any(Number), bills_monthly: false },
     });
-    expect(await read(owned.tenant.key, "/transactions")).toEqual({
+    expect(await read(member.key, "/transactions")).toEqual({
       status: 403,
       body: { error: expect.stringContaining("account owners") },
     });
