@@ -15,6 +15,7 @@ interface MachineExecution {
   readonly stopped_ms: number | null;
   readonly ms: number;
   readonly charged_usd: number;
+  readonly pulled_as: { readonly username: string; readonly secret: string } | null;
 }
 
 /** What was kept, of one drive or filesystem. */

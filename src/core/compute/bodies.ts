@@ -1,6 +1,7 @@
 /** The bodies of the compute API, with the contract's fields, ranges and lists. Other fields are dropped. */
 import * as z from "zod";
 import { list } from "../endpoints/list.ts";
+import { MOST_REFERENCE } from "./registrations.ts";
 import { readSshKey } from "./ssh.ts";
 
 const name = z.string().min(1).max(200);
@@ -77,6 +78,21 @@ export const InstancePatch = z
 export const NewSshKey = z.object({ name, public_key: sshKey(false) });
 export const NewDrive = z.object({ name, region_id: z.string().min(1).max(200), size_gb: sizeGb });
 export const NewFilesystem = NewDrive.extend({ mount_path: optional(path) });
+
+const registryUrl = z.string().min(1).max(MOST_REFERENCE);
+/** Words of its own, because errors quote wrong numbers. */
+const SECRET = { error: "has to be a text of at most 16000 characters" };
+const credential = {
+  registry_username: optional(z.string().max(1_000)),
+  registry_secret: optional(z.string(SECRET).max(16_000, SECRET)),
+};
+
+export const NewImage = z.object({ name, registry_url: registryUrl, ...credential });
+export const ImageChange = z
+  .object({ name: optional(name), registry_url: optional(registryUrl), ...credential })
+  .refine((body) => Object.values(body).some((value) => value !== undefined), {
+    message: "must name at least one of name, registry_url, registry_username and registry_secret",
+  });
 
 export const Hours = z.object({ hours: z.int().min(1).max(72) });
 export const Replicas = z.object({ replicas: z.int().min(1).max(8) });

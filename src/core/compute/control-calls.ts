@@ -3,6 +3,8 @@
  * gets our tag in place of the tenant's name.
  */
 import type { ControlCall } from "./control.ts";
+import type { AnyCall } from "./facts.ts";
+import { type ImageCall, isImageCall } from "./image-life.ts";
 import {
   type Attachment,
   isMachine,
@@ -19,7 +21,8 @@ export type ControlRequest = Pick<ControlCall, "cls" | "method" | "path" | "body
 
 const PATHS = { instance: "/gpu-instances", cluster: "/gpu-clusters" } as const;
 
-export function controlOf(row: ResourceRow, call: RowCall): ControlRequest {
+export function controlOf(row: ResourceRow, call: AnyCall): ControlRequest {
+  if (isImageCall(call)) return imageCall(row, call);
   if (isMachine(row)) return machineCall(row, call);
   if (isStorage(row)) return storageCall(row, call);
   throw new Error(`nothing is sent for a row of kind ${row.kind}`);
@@ -34,6 +37,22 @@ function storageCall({ kind, id, tag, asked, upstreamId, rental }: StorageRow, {
   // Upstream's own paths are unique by our ids; each attachment names the tenant's.
   const whole = kind === "filesystem" ? { ...body, mount_path: `/mnt/${id}` } : body;
   return request("call", "POST", path, whole, rental.rate.costNanoUsd);
+}
+
+const IMAGES = "/container-images";
+
+function imageCall({ tag, upstreamId }: ResourceRow, call: ImageCall): ControlRequest {
+  const path = `${IMAGES}/${upstreamId ?? 0}`;
+  switch (call.verb) {
+    case "register":
+      return request("call", "POST", IMAGES, { name: tag, ...call.image });
+    case "change":
+      return request("call", "PUT", path, call.image);
+    case "find":
+      return request("call", "GET", IMAGES);
+    case "remove":
+      return request("stop", "DELETE", path);
+  }
 }
 
 function machineCall(row: MachineRow, call: RowCall): ControlRequest {

@@ -11,6 +11,7 @@ import type { AccountNumber } from "../ids.ts";
 import { type Refused, refused } from "../outcome.ts";
 import type { UnitPrices } from "../pricing/prices.ts";
 import type { Refusal } from "../refusal.ts";
+import type { ImageCall } from "./image-life.ts";
 import type { ComputeRefusal } from "./refusals.ts";
 import type { Act, Lengths } from "./rental.ts";
 import {
@@ -76,9 +77,11 @@ export interface Change {
   readonly acts: readonly Act[];
 }
 
+export type AnyCall = RowCall | ImageCall;
+
 /** `also`: rows stored in the same transaction. `call`: what to send for `row` after all are stored; null: nothing. */
 export type Decision =
-  | (Change & { readonly ok: true; readonly also?: readonly Change[]; readonly call: RowCall | null })
+  | (Change & { readonly ok: true; readonly also?: readonly Change[]; readonly call: AnyCall | null })
   | Refused;
 
 export const refuse = (refusal: ComputeRefusal): Refused => refused({ kind: "compute", refusal });

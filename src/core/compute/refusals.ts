@@ -47,6 +47,8 @@ export type ComputeRefusal =
   | { readonly kind: "upstream_refused"; readonly status: 400 | 409; readonly text: string }
   /** A request on a service path. */
   | { readonly kind: "service"; readonly what: MachineKind; readonly why: ServiceFault }
+  /** A registration whose answer was lost: it is not repeated here, because its secret is kept nowhere. */
+  | { readonly kind: "unanswered" }
   | { readonly kind: "unavailable"; readonly retryAfterMs: number | null };
 
 /** The name of each kind in messages to tenants. */
@@ -150,6 +152,8 @@ const TABLE: {
     const [status, code, message] = SERVICE_FAULTS[why];
     return refusal(status, message.replace("{what}", KIND_WORDS[what]), code);
   },
+  unanswered: () =>
+    refusal(504, "The service did not answer, so nothing is known to be stored. Send it again.", "upstream_timeout"),
   unavailable: ({ retryAfterMs }) => ({
     ...refusal(
       503,

@@ -83,7 +83,7 @@ export interface ImageBody {
 }
 
 /** What goes upstream besides our tag. Two empty texts remove the credential. */
-interface ImageRequest {
+export interface ImageRequest {
   readonly registry_url?: string;
   readonly registry_username?: string;
   readonly registry_secret?: string;

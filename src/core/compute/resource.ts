@@ -193,7 +193,16 @@ export interface ImageRow extends RowBase {
   /** Null without a stored credential. The secret itself is never stored here. */
   readonly registryUsername: string | null;
   readonly hasCredentials: boolean;
+  /** Upstream is known to hold what the row says. False while a change is under way, and after its answer was lost. */
+  readonly settled: boolean;
+  readonly changingSinceMs: number | null;
   readonly deletedAtMs: number | null;
+  /** The delete that was sent; `answered`: upstream accepted it. */
+  readonly sending: { readonly tries: number; readonly lastMs: number; readonly answered: boolean } | null;
+  /** Proven not to be upstream. */
+  readonly gone: boolean;
+  /** Lists that lack a registration without an answer, and when the last of them was asked for. */
+  readonly missing: { readonly lists: number; readonly askedAtMs: number };
 }
 
 export interface KeyRow extends RowBase {

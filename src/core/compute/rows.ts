@@ -3,9 +3,19 @@
  * list shows, its turn. The files of each kind decide.
  */
 import type { ControlAnswer } from "./control.ts";
+import type { AnyCall } from "./facts.ts";
+import {
+  imageAnswered,
+  imageInTransition,
+  imageObserved,
+  imageSent,
+  isImageCall,
+  isLocal,
+  nextOfImage,
+} from "./image-life.ts";
 import { inTransition, type Observed, observed, overUnseen, type Shown } from "./observe.ts";
 import type { Lengths, TurnFacts } from "./rental.ts";
-import { type ImageRow, isMachine, isStorage, type KeyRow, type RentedRow, type ResourceRow } from "./resource.ts";
+import { isMachine, isStorage, type RentedRow, type ResourceRow } from "./resource.ts";
 import { scrubbed } from "./scrub.ts";
 import {
   nextOfStorage,
@@ -17,28 +27,39 @@ import {
   turnedStorage,
 } from "./storage-life.ts";
 import { readMachine, readStorage } from "./upstream-documents.ts";
+import { readImage } from "./upstream-images.ts";
 import { type Answered, answered, type Next, next, outcomeOf, type RowCall, sent, turned } from "./wants.ts";
 
 /** The one call that moves the row towards what it wants. */
-export function nextOf(row: ResourceRow, nowMs: number): Next {
+export function nextOf(row: ResourceRow, nowMs: number): Next<AnyCall> {
   if (isMachine(row)) return next(row, nowMs);
-  return isStorage(row) ? nextOfStorage(row, nowMs) : { do: "none" };
+  if (isStorage(row)) return nextOfStorage(row, nowMs);
+  return row.kind === "image" ? nextOfImage(row, nowMs) : { do: "none" };
 }
 
 /** The row to store before `call` is sent. */
-export function rowSent(row: ResourceRow, call: RowCall, nowMs: number): ResourceRow {
+export function rowSent(row: ResourceRow, call: AnyCall, nowMs: number): ResourceRow {
+  if (isImageCall(call)) return row.kind === "image" ? imageSent(row, call, nowMs) : row;
   if (isMachine(row)) return sent(row, call, nowMs);
   return isStorage(row) ? storageSent(row, call, nowMs) : row;
 }
 
+/** `follow`: a call to send at once; whoever waits for the answer waits for it too. */
+export type RowAnswered = Answered<ResourceRow> & { readonly follow?: AnyCall | null };
+
 /** Applies the broker's answer to `call`, which was sent at `sentMs`. */
 export function rowAnswered(
   row: ResourceRow,
-  call: RowCall,
+  call: AnyCall,
   answer: ControlAnswer,
   nowMs: number,
   lengths: Lengths,
-): Answered<ResourceRow> {
+): RowAnswered {
+  if (isImageCall(call)) {
+    return row.kind === "image"
+      ? { acts: [], ...imageAnswered(row, call, answer, nowMs) }
+      : { row, acts: [], refusal: null };
+  }
   if (row.kind === "image" || row.kind === "ssh_key") return { row, acts: [], refusal: null };
   const after = rentedAnswered(row, call, answer, nowMs, lengths);
   const { refusal } = after;
@@ -79,6 +100,10 @@ export function rowListed(
     const shown = shownBy(document, sameUntilMs, readStorage);
     return shown ? storageObserved(row, shown, askedAtMs, nowMs, lengths) : { row, acts: [] };
   }
+  if (row.kind === "image") {
+    const shown = document === null ? null : readImage(document);
+    return { row: shown === undefined ? row : imageObserved(row, shown, askedAtMs, nowMs), acts: [] };
+  }
   return { row, acts: [] };
 }
 
@@ -117,7 +142,8 @@ export function rowIsLive(row: ResourceRow): boolean {
     const { seen, create, rental } = row;
     return create !== "refused" && (seen.state !== "ended" || seen.haunts || rental.phase.at !== "ended");
   }
-  return isStorage(row) ? storageIsLive(row) : isKept(row);
+  if (isStorage(row)) return storageIsLive(row);
+  return row.kind === "image" ? !row.gone : row.deletedAtMs === null;
 }
 
 /** Whether tenants see it. A list leaves out hidden ones too. */
@@ -126,10 +152,13 @@ export function rowIsShown(row: ResourceRow): boolean {
   return row.create !== "refused";
 }
 
-const isKept = ({ deletedAtMs, create }: ImageRow | KeyRow): boolean => deletedAtMs === null && create !== "refused";
-
 /** Whether the broker lists its kind every 5 s. */
 export function rowInTransition(row: ResourceRow, nowMs: number): boolean {
   if (isMachine(row)) return inTransition(row, nowMs);
-  return isStorage(row) && storageInTransition(row);
+  if (isStorage(row)) return storageInTransition(row);
+  return row.kind === "image" && imageInTransition(row);
 }
+
+/** Whether the broker is to list its kind at all: an SSH key, and an image on a shared seat, are in our rows only. */
+export const rowIsWatched = (row: ResourceRow): boolean =>
+  row.kind !== "ssh_key" && (row.kind !== "image" || !isLocal(row));

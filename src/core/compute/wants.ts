@@ -22,8 +22,8 @@ export type RowCall =
   | { readonly verb: "patch"; readonly setup: Setup };
 
 /** `wait`: nothing to send before `atMs`. `none`: nothing to send until something happens. */
-export type Next =
-  | { readonly do: "send"; readonly call: RowCall }
+export type Next<Call = RowCall> =
+  | { readonly do: "send"; readonly call: Call }
   | { readonly do: "wait"; readonly atMs: number }
   | { readonly do: "none" };
 

@@ -2,6 +2,7 @@
 import type { ControlAnswer, Observation, Observer } from "../../core/compute/control.ts";
 import { dueLists, LIST_PATHS, type Listed, type ListedKind, type Push, pushesOf } from "../../core/compute/listing.ts";
 import { parseTag } from "../../core/compute/tag.ts";
+import { plainImage } from "../../core/compute/upstream-images.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import { log } from "../log.ts";
@@ -53,7 +54,7 @@ export async function runList(kind: ListedKind, tables: BrokerTables, ports: Lis
   // Also where it failed: the next try comes after the usual time.
   tables.setFact(`listed ${kind}`, String(answer.kind === "not_sent" ? ports.now() : answer.sentAtMs));
   const listed =
-    answer.kind === "answered" && answer.status === 200 ? readList(answer.body, ports.deployment) : undefined;
+    answer.kind === "answered" && answer.status === 200 ? readList(kind, answer.body, ports.deployment) : undefined;
   if (!listed || answer.kind !== "answered") {
     const why = answer.kind === "answered" ? `status ${answer.status}` : answer.kind;
     log({ event: "compute_list_failed", upstream: ports.upstream, kind, why });
@@ -101,7 +102,7 @@ function reportUnknown(kind: ListedKind, tags: readonly string[], tables: Broker
 }
 
 /** Undefined for what is no list. Things without an integer id and a name are left out: they cannot be ours. */
-function readList(body: string, deployment: string): Listed[] | undefined {
+function readList(kind: ListedKind, body: string, deployment: string): Listed[] | undefined {
   let parsed: unknown;
   try {
     parsed = JSON.parse(body);
@@ -117,7 +118,14 @@ function readList(body: string, deployment: string): Listed[] | undefined {
     seen.add(id as number);
     const tag = parseTag(name);
     const account = tag && tag.deployment === deployment ? tag.account : null;
-    return [{ upstreamId: id as number, tag: name, account, document: shortened(fields) }];
+    return [
+      {
+        upstreamId: id as number,
+        tag: name,
+        account,
+        document: shortened(kind === "image" ? plainImage(fields) : fields),
+      },
+    ];
   });
 }
 

@@ -15,6 +15,7 @@ const EACH: { readonly [K in ComputeRefusal["kind"]]: [number, Extract<ComputeRe
   no_credit: [402, { kind: "no_credit", neededNanoUsd: 2_500_000_000, availableNanoUsd: 0, heldNanoUsd: 0 }],
   upstream_refused: [409, { kind: "upstream_refused", status: 409, text: "There is no free capacity. Try later." }],
   service: [409, { kind: "service", what: "cluster", why: "no_port" }],
+  unanswered: [504, { kind: "unanswered" }],
   unavailable: [503, { kind: "unavailable", retryAfterMs: 1_500 }],
 };
 const STATES: Readonly<Record<StateFault, true>> = {

@@ -12,7 +12,7 @@ import type { ComputeAnswer, ComputeRequest, ComputeState } from "../../../core/
 import { stopMachine } from "../../../core/compute/changes.ts";
 import type { BrokerPort, ControlAnswer, Observation } from "../../../core/compute/control.ts";
 import { controlOf } from "../../../core/compute/control-calls.ts";
-import { refuse } from "../../../core/compute/facts.ts";
+import { type AnyCall, refuse } from "../../../core/compute/facts.ts";
 import { readRegions, shownStorage } from "../../../core/compute/market.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
 import { isMachine, isStorage, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
@@ -20,7 +20,6 @@ import { nextOf, rowAnswered, rowSent } from "../../../core/compute/rows.ts";
 import { takeBackStorage } from "../../../core/compute/storage-life.ts";
 import { endStorage } from "../../../core/compute/storage-rules.ts";
 import { readName } from "../../../core/compute/upstream-documents.ts";
-import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../../core/endpoints/compute/compute-table.ts";
 import { asId, type CallId } from "../../../core/ids.ts";
@@ -30,6 +29,7 @@ import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
 import { admitCompute, decideCompute, type Offered, STORAGE_KINDS } from "./decide.ts";
+import { inOwnWords, standing } from "./image-calls.ts";
 import { saveLaunchKey } from "./launch-keys.ts";
 import { store, storeListed, turnDue, withPaidHours } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
@@ -78,7 +78,8 @@ export class Compute {
     const refusal = await this.#sendAndWait(send.placed, send.call);
     void this.#watching.update();
     if (refusal) return refuse(refusal);
-    const row = this.#store.transact((books) => books.resources.find(send.placed.row.id)?.row) ?? send.placed.row;
+    const row = this.#store.transact((books, nowMs) => standing(books, send, nowMs)) ?? send.placed.row;
+    if (row === "unanswered") return refuse({ kind: "unanswered" });
     return { ...answer, rows: [row, ...answer.rows.slice(1)] };
   }
 
@@ -170,7 +171,7 @@ export class Compute {
   }
 
   /** Sends a call; gives up waiting, not the call, after 25 s: then the row answers as it stands. */
-  async #sendAndWait(placed: Placed, call: RowCall): Promise<ComputeRefusal | null> {
+  async #sendAndWait(placed: Placed, call: AnyCall): Promise<ComputeRefusal | null> {
     const late = Promise.withResolvers<null>();
     const timer = setTimeout(() => late.resolve(null), ANSWER_WITHIN_MS);
     try {
@@ -181,11 +182,13 @@ export class Compute {
   }
 
   /** Sends a call and applies its answer. Never rejects: what is lost is found again by lists and repeats. */
-  async #send({ upstream, row }: Placed, call: RowCall): Promise<ComputeRefusal | null> {
+  async #send({ upstream, row }: Placed, call: AnyCall): Promise<ComputeRefusal | null> {
     this.#busy.add(row.id);
     try {
       const answer = await this.#ask(upstream, row, call);
-      return this.#apply(row.id, call, answer);
+      const { refusal, follow } = this.#apply(row.id, call, answer);
+      if (!follow) return refusal;
+      return this.#apply(row.id, follow, await this.#ask(upstream, row, follow)).refusal;
     } catch (error) {
       log({ event: "compute_answer_failed", resource: row.id, verb: call.verb, error: String(error) });
       return null;
@@ -194,7 +197,7 @@ export class Compute {
     }
   }
 
-  async #ask(upstream: string, row: ResourceRow, call: RowCall): Promise<ControlAnswer> {
+  async #ask(upstream: string, row: ResourceRow, call: AnyCall): Promise<ControlAnswer> {
     const account = this.#store.transact((books) => books.tenants.account().number);
     if (account === undefined) throw new Error("the account was never opened");
     const sentAtMs = Date.now();
@@ -208,23 +211,23 @@ export class Compute {
     }
   }
 
-  #apply(id: number, call: RowCall, answer: ControlAnswer): ComputeRefusal | null {
+  #apply(id: number, call: AnyCall, answer: ControlAnswer): Applied {
     return (
       this.#store.transact((books, nowMs) => {
         turnDue(books, nowMs);
         const found = books.resources.find(id);
-        if (!found) return null;
+        if (!found) return NOTHING_APPLIED;
         const shown = answer.kind === "answered" && answer.status < 300 ? answer : null;
         const placed = shown ? withPaidHours(books, found, shown.body, shown.sentAtMs, nowMs) : found;
-        const { row, acts, refusal } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
+        const { row, acts, refusal, follow = null } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
         store(books, { ...placed, row }, acts, nowMs);
         if (call.verb === "create") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
         if (row.create === "refused") {
           books.resources.forgetRepeatable(id);
           takeBackNew(books, id, nowMs);
         }
-        return refusal;
-      }) ?? null
+        return { refusal: refusal && inOwnWords(books, row, refusal), follow };
+      }) ?? NOTHING_APPLIED
     );
   }
 
@@ -261,6 +264,12 @@ function takeBackNew(books: Books, launch: number, nowMs: number): void {
     if (row !== placed.row) store(books, { ...placed, row }, acts, nowMs);
   }
 }
+
+interface Applied {
+  readonly refusal: ComputeRefusal | null;
+  readonly follow: AnyCall | null;
+}
+const NOTHING_APPLIED: Applied = { refusal: null, follow: null };
 
 /** A row of this account, of this kind, on this upstream; what was restored or moved adopts nothing of another's. */
 function ownRow(books: Books, tag: string, upstream: string, kind: ResourceKind): Placed | undefined {

@@ -5,12 +5,11 @@
 import { roleRefusal, scopeRefusal } from "../../../core/account/call-access.ts";
 import { namedLimitRefusal } from "../../../core/account/named-limits.ts";
 import type { ComputeAnswer, ComputeRequest } from "../../../core/compute/calls.ts";
-import { type Facts, type GpuPrices, type Region, refuse } from "../../../core/compute/facts.ts";
+import { type AnyCall, type Facts, type GpuPrices, type Region, refuse } from "../../../core/compute/facts.ts";
 import { gpuTypeOf, modelOf, storageModel } from "../../../core/compute/market.ts";
 import { isMachine, type ResourceRow, type StorageKind } from "../../../core/compute/resource.ts";
 import { rowIsShown } from "../../../core/compute/rows.ts";
 import { mountedBy } from "../../../core/compute/storage-life.ts";
-import type { RowCall } from "../../../core/compute/wants.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
 import { type Outcome, type Refused, refused } from "../../../core/outcome.ts";
 import { planAt, tenantPrices } from "../../../core/pricing/prices.ts";
@@ -76,7 +75,7 @@ function pricesFor(books: Books, { bookRows }: ComputeRequest, nowMs: number): A
 /** What is to be sent for a row, once the transaction stands. */
 export interface Decided {
   readonly answer: Extract<ComputeAnswer, { ok: true }>;
-  readonly send: { readonly placed: Placed; readonly call: RowCall } | null;
+  readonly send: { readonly placed: Placed; readonly call: AnyCall } | null;
 }
 
 /** Reads, or applies the row's rule and stores what it decides. `offered`: for launches and new storage. */

@@ -32,7 +32,7 @@ const UNHEARD_MS = 120_000;
 export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): ResourceRow {
   const { row } = placed;
   if (row.kind === "image" || row.kind === "ssh_key") {
-    books.resources.put(placed, rowIsLive(row), null);
+    books.resources.put(placed, rowIsLive(row), callDueMs(row, nowMs));
     books.resources.pruneFree(nowMs);
     return row;
   }
@@ -119,14 +119,17 @@ function fixedEndMs({ rental: { phase, hours } }: MachineRow, nowMs: number): nu
   return hours !== null && phase.at === "running" && phase.paidUntilMs > nowMs ? phase.paidUntilMs : null;
 }
 
+function callDueMs(row: ResourceRow, nowMs: number): number | null {
+  const call = nextOf(row, nowMs);
+  return call.do === "send" ? nowMs : call.do === "wait" ? call.atMs : null;
+}
+
 /** When its money or its wants have something to do by themselves. */
 function dueMs(row: ResourceRow, facts: Pick<TurnFacts, "graceDays" | keyof Lengths>, nowMs: number): number | null {
-  const call = nextOf(row, nowMs);
-  const callMs = call.do === "send" ? nowMs : call.do === "wait" ? call.atMs : null;
   const rental = rentalOf(row);
   const turnMs = rental && turnDueMs(rental, facts);
   // The turn was just taken: what is due all the same waits for something, as a deletion waits for an unmount.
   const laterMs = turnMs !== null && isStorage(row) ? Math.max(turnMs, nowMs + BLOCKED_MS) : turnMs;
   const unheardMs = rowInTransition(row, nowMs) ? nowMs + UNHEARD_MS : null;
-  return earliest([laterMs, callMs, isMachine(row) ? fixedEndMs(row, nowMs) : null, unheardMs]);
+  return earliest([laterMs, callDueMs(row, nowMs), isMachine(row) ? fixedEndMs(row, nowMs) : null, unheardMs]);
 }

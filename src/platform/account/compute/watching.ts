@@ -2,7 +2,7 @@
 import type { BrokerPort } from "../../../core/compute/control.ts";
 import { LISTED_KINDS, type Watch } from "../../../core/compute/listing.ts";
 import type { ResourceRow } from "../../../core/compute/resource.ts";
-import { rowInTransition } from "../../../core/compute/rows.ts";
+import { rowInTransition, rowIsWatched } from "../../../core/compute/rows.ts";
 import type { AccountNumber } from "../../../core/ids.ts";
 import { log } from "../../log.ts";
 import type { Store } from "../store.ts";
@@ -20,9 +20,6 @@ interface Wanted {
   /** For how long nothing was heard of a row in transition, ms. */
   readonly unheardMs: number;
 }
-
-/** Kinds that are watched. An SSH key's own row says all of it. */
-const KINDS = LISTED_KINDS.filter((kind) => kind !== "ssh_key" && kind !== "image");
 
 export class Watching {
   readonly #store: Store;
@@ -51,7 +48,10 @@ export class Watching {
     const now = this.#store.transact((books, nowMs) => ({
       nowMs,
       account: books.tenants.account().number,
-      wanted: wantedOf(books.resources.live(), nowMs),
+      wanted: wantedOf(
+        books.resources.live().filter(({ row }) => rowIsWatched(row)),
+        nowMs,
+      ),
     }));
     if (!now) return;
     const { account, nowMs, wanted } = now;
@@ -103,7 +103,7 @@ function wantedOf(live: readonly { upstream: string; row: ResourceRow }[], nowMs
   return upstreams.map((upstream) => {
     const its = live.filter((one) => one.upstream === upstream).map(({ row }) => row);
     const waiting = its.filter((row) => rowInTransition(row, nowMs));
-    const watches = KINDS.flatMap((kind) => {
+    const watches = LISTED_KINDS.flatMap((kind) => {
       const tags = its.filter((row) => row.kind === kind).map(({ tag }) => tag);
       const inTransition = waiting.filter((row) => row.kind === kind).map(({ tag }) => tag);
       return tags.length === 0 ? [] : [{ kind, tags, inTransition }];
