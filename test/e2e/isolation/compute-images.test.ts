@@ -192,9 +192,13 @@ describe.concurrent("container images", () => {
     await renter.sandbox.fault(renter.seat, { fault: "status", status: 500, times: 2 }, { method: "DELETE" });
     expect((await renter.send("DELETE", "/container-images/1000")).status).toBe(204);
     expect(await list(renter)).toEqual([]);
-    await eventually("it is gone upstream", async () => (await upstreamList(renter)).length === 0, {
+    // Its log of calls is read, not its list: the reads would use up the calls a minute that the deletes need.
+    const deletes = async () => (await sent(renter)).filter(({ method }) => method === "DELETE");
+    await eventually("a delete is executed", async () => (await deletes()).some(({ executed }) => executed), {
       withinMs: 12_000,
     });
+    expect((await deletes()).map(({ executed }) => executed)).toEqual([false, false, true]);
+    expect(await upstreamList(renter)).toEqual([]);
     expect((await post(renter, { name: "b", registry_url: "ghcr.io/app:1" })).status).toBe(201);
   });
 
