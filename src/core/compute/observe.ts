@@ -74,8 +74,19 @@ export function observed(
 }
 
 /** The row as the last list showed it that did not differ from what was told before. */
-const before = (row: MachineRow, sameUntilMs: number | null): MachineRow =>
-  sameUntilMs !== null && sameUntilMs > row.seen.askedAtMs ? same(row, sameUntilMs).row : row;
+function before(row: MachineRow, sameUntilMs: number | null): MachineRow {
+  if (sameUntilMs === null) return row;
+  return sameUntilMs > row.seen.askedAtMs ? same(row, sameUntilMs).row : beforeItsStop(row, sameUntilMs);
+}
+
+/** A stop was answered since: the list before the stop still showed it running. */
+function beforeItsStop(row: MachineRow, sameUntilMs: number): MachineRow {
+  const { seen, rental } = row;
+  const { phase } = rental;
+  const ran = phase.at === "ending" && phase.fromMs !== null && sameUntilMs <= phase.askedMs;
+  if (!ran || seen.lastRunningMs === null || sameUntilMs <= seen.lastRunningMs) return row;
+  return { ...row, rental: forgetBefore(rental, sameUntilMs), seen: { ...seen, lastRunningMs: sameUntilMs } };
+}
 
 /** Requested before one of our calls changed the row, or before what was seen last. */
 const isOld = (row: MachineRow, askedAtMs: number): boolean =>

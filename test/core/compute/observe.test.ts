@@ -62,6 +62,16 @@ describe("what upstream shows", () => {
     expect([instanceStatus(early.row), early.row.seen.reason]).toEqual(["terminated", "admin"]);
   });
 
+  it("what is gone after its stop was answered is charged to the last list that showed it running", () => {
+    const life = new Watched(null).sees(shows("running"), SENT + 2_000);
+    life.row = wantEnd(life.row, "user", SENT + 200_000);
+    life.sees(shows("stopping"), SENT + 200_000);
+    life.sees(shows("stopping"), SENT + 205_000, SENT + 205_100, SENT + 180_000);
+    life.shown({ kind: "not_found" }, SENT + 300_000).shown({ kind: "not_found" }, SENT + 361_000);
+    expect(instanceStatus(life.row)).toBe("terminated");
+    expect(life.charged).toBe(rateFor(RATE.priceNanoUsd, 178_000, HOUR));
+  });
+
   it("what is first seen when it is over is paid by a turn at its end for the hours that nobody saw", () => {
     const endMs = SENT + 2_000 + 2.5 * HOUR;
     const over = { kind: "found", document: shows("ended", { terminatedAtMs: endMs }), sameUntilMs: null } as const;
