@@ -1,7 +1,8 @@
 /**
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories of
- * an account, of video jobs and of reports, the memory of all large bodies, the mutants of the core's decisions, and a
- * soak of ten minutes with kills. Takes about three quarters of an hour; ends at the first step that fails.
+ * an account, of video jobs and of reports, ten long ones of rented machines, the memory of all large bodies, the
+ * mutants of the core's decisions, and a soak of ten minutes with kills. Takes about an hour; ends at the first step that
+ * fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -20,6 +21,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     what: "histories",
     args: [vitest, "run", "--project", "worker", "account-histories", "video-histories", "usage-days"],
     env: { HISTORIES: "300" },
+  },
+  {
+    what: "histories of rented machines",
+    args: [vitest, "run", "--project", "worker", "compute-histories"],
+    env: { RENTAL_HISTORIES: "10 300" },
   },
   {
     what: "memory of large bodies",

@@ -63,7 +63,7 @@ export class Fleet {
       dayMs: Number(env.COMPUTE_DAY_MS),
     });
     vi.spyOn(globalThis, "fetch").mockImplementation((input, init) =>
-      this.service.answer(new Request(input as RequestInfo, init as RequestInit)),
+      this.service.answer(new Request(input as RequestInfo, init as RequestInit), init?.signal),
     );
   }
 

@@ -28,8 +28,8 @@ export interface ServiceCall {
   readonly path: string;
   /** The service's own; null: not executed. */
   readonly status: number | null;
-  /** Whether the caller got the answer. */
-  readonly told: boolean;
+  /** When the caller got the answer; null: never. */
+  toldMs: number | null;
   /** What the answer showed, by id: lists, reads and changes. */
   readonly shown: ReadonlyMap<number, string>;
 }
@@ -110,12 +110,12 @@ export class MemoryService {
 
   executions(account: string | null = null): MachineExecution[] {
     catchUp(this.world);
-    return executions(this.world, account).filter(
-      (one): one is MachineExecution => one.kind === "instance" || one.kind === "cluster",
-    );
+    return executions(this.world, account)
+      .filter((one): one is MachineExecution => one.kind === "instance" || one.kind === "cluster")
+      .map((one) => ({ ...one, state: one.state.replace(" (stuck)", "") }));
   }
 
-  async answer(request: Request): Promise<Response> {
+  async answer(request: Request, signal?: AbortSignal | null): Promise<Response> {
     const { pathname: path } = new URL(request.url);
     const { method } = request;
     const key = (request.headers.get("authorization") ?? "").replace("Bearer ", "");
@@ -129,9 +129,13 @@ export class MemoryService {
       return Response.json({ error: "A fault." }, { status });
     }
     const { status, text, shown } = this.#execute(account, method, path, key, body);
-    this.#record(account, method, path, status, fault !== "lost_answer", shown);
+    const call = this.#record(account, method, path, status, fault === undefined, shown);
     if (fault === "lost_answer") throw new Error("Network connection lost.");
-    if (fault === "parked") await this.#park();
+    if (fault === "parked") {
+      await this.#park(signal);
+      if (signal?.aborted) throw signal.reason;
+      call.toldMs = Date.now();
+    }
     return new Response(text, { status, headers: { "content-type": "application/json" } });
   }
 
@@ -160,17 +164,22 @@ export class MemoryService {
     status: number | null,
     told: boolean,
     shown: ReadonlyMap<number, string>,
-  ): void {
-    this.calls.push({ atMs: Date.now(), account, method, path, status, told, shown });
+  ): ServiceCall {
+    const atMs = Date.now();
+    const call: ServiceCall = { atMs, account, method, path, status, toldMs: told ? atMs : null, shown };
+    this.calls.push(call);
+    return call;
   }
 
   /** Waits in the caller's own context: its timers may not be another's. */
-  async #park(): Promise<void> {
+  async #park(signal: AbortSignal | null | undefined): Promise<void> {
     let gone = false;
-    this.#parked.add(() => {
+    const go = () => {
       gone = true;
-    });
-    while (!gone) await new Promise((resolve) => setTimeout(resolve, 2));
+    };
+    this.#parked.add(go);
+    while (!gone && !signal?.aborted) await new Promise((resolve) => setTimeout(resolve, 2));
+    this.#parked.delete(go);
   }
 }
 

@@ -121,6 +121,7 @@ export class RentalHistory {
       fleet.service.force(one.id, "unstuck");
       fleet.service.force(one.id, "resumed");
     }
+    for (const { account } of fleet.renters) await done("PATCH", `/accounts/${account}`, { blocked: false });
     // What was resumed is seen running first.
     await fleet.run(70_000);
     for (const renter of fleet.renters) {

@@ -8,6 +8,9 @@ import type { Fleet, Renter } from "./fleet.ts";
 /** A stop is sent within 2 s of what is paid; an account's alarms are a second apart. */
 const STOP_LATE_MS = 3_000;
 
+/** A launch without an answer has failed if two lists lack it that were asked for so much later. */
+const CREATE_PROOF_MS = 120_000;
+
 /** A resource as its tenant knows it. */
 export interface Rented {
   readonly renter: Renter;
@@ -23,6 +26,8 @@ export class RentalJudge {
   private readonly rented: readonly Rented[];
   private readonly foreign: number;
 
+  #judged = 0;
+
   constructor(fleet: Fleet, rented: readonly Rented[], foreign: number) {
     this.fleet = fleet;
     this.rented = rented;
@@ -37,6 +42,7 @@ export class RentalJudge {
       await this.#judgeRenter(renter, ran);
     }
     this.#judgeForeign();
+    expect(this.#judged, "machines that ran").toBeGreaterThan(0);
   }
 
   async #judgeRenter(renter: Renter, ran: readonly MachineExecution[]): Promise<void> {
@@ -59,11 +65,13 @@ export class RentalJudge {
   async #judgeMachine(rented: Rented, ran: MachineExecution, nanoUsd: number, periods: number): Promise<void> {
     const { renter, id, kind, priceNanoUsd, askedMs } = rented;
     const path = kind === "instance" ? `/gpu-instances/${id}` : `/gpu-clusters/${id}`;
-    await this.fleet.roomForCalls();
-    const { body } = await this.fleet.call(renter, "GET", path);
+    // A key has 60 calls a minute.
+    await this.fleet.run(1_100);
+    const { status, body } = await this.fleet.call(renter, "GET", path);
+    expect(status, JSON.stringify(body)).toBe(200);
     const shown = kind === "instance" ? body.instance : body;
-    const looks: Look[] = this.fleet.service.calls.flatMap(({ atMs, told, shown: states }) => {
-      const status = told ? states.get(ran.id) : undefined;
+    const looks: Look[] = this.fleet.service.calls.flatMap(({ atMs, toldMs, shown: states }) => {
+      const status = toldMs === null ? undefined : states.get(ran.id);
       return status === undefined ? [] : [{ atMs, status }];
     });
     const stop = this.fleet.service.calls.find(
@@ -71,6 +79,13 @@ export class RentalJudge {
         of === `${path.replace(String(id), String(ran.id))}/terminate` ||
         (method === "DELETE" && of.endsWith(`/${ran.id}`)),
     );
+    if (this.#provenLost(ran)) {
+      expect({ nanoUsd, status: shown.status }, JSON.stringify({ shown, ran })).toEqual({
+        nanoUsd: 0,
+        status: "failed",
+      });
+      return;
+    }
     const isDepleted = shown.termination_reason === "credit_depleted";
     const hourMs = Number(env.COMPUTE_HOUR_MS);
     const rightful = rightfulCharge(
@@ -89,8 +104,25 @@ export class RentalJudge {
       looks: looks.slice(-12),
       rightful,
     });
+    if (ran.started_ms !== null) this.#judged += 1;
     expect(nanoUsd, told).toBeGreaterThanOrEqual(rightful.leastNanoUsd);
     expect(nanoUsd, told).toBeLessThanOrEqual(rightful.mostNanoUsd);
+  }
+
+  /** Its launch had no answer, and two lists lacked it that were asked for two minutes later: it counts as never made. */
+  #provenLost(ran: MachineExecution): boolean {
+    const ofSeat = this.fleet.service.calls.filter(({ account }) => account === ran.account);
+    const create = ofSeat.find(({ method, shown }) => method === "POST" && shown.has(ran.id));
+    const path = ran.kind === "instance" ? "/gpu-instances" : "/gpu-clusters";
+    const lists = ofSeat.filter(
+      (call) => call.method === "GET" && call.path === path && call.status === 200 && call.toldMs !== null,
+    );
+    const foundMs = Math.min(
+      create?.toldMs ?? Number.POSITIVE_INFINITY,
+      lists.find(({ shown }) => shown.has(ran.id))?.atMs ?? Number.POSITIVE_INFINITY,
+    );
+    const lacking = lists.filter(({ atMs }) => atMs >= ran.created_ms + CREATE_PROOF_MS && atMs < foundMs);
+    return lacking.length >= 2;
   }
 
   /** What is not ours is never changed. */
