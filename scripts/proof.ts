@@ -32,6 +32,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     args: [vitest, "run", "--project", "e2e", "test/e2e/input/body-memory.test.ts"],
     env: { ALL_BODIES: "1" },
   },
+  {
+    what: "storms and signals",
+    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "kill-points"],
+    env: { PROOF: "1" },
+  },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },
 ];

@@ -6,6 +6,7 @@
 import { createServer, type Socket } from "node:net";
 import OpenAI from "openai";
 import { afterAll, expect, test } from "vitest";
+import { IN_FULL } from "../../support/in-full.ts";
 import { Operator, unique } from "../../support/operator.ts";
 import { freePorts } from "../../support/ports.ts";
 import { TollgateProcess } from "../../support/process.ts";
@@ -117,15 +118,18 @@ function worstExcess(called: readonly number[], sent: readonly Span[]): number {
   return Math.max(...excesses);
 }
 
-const rows: [number, string, () => Promise<Down>, number[]][] = [
-  [1, "by 503", answering503, [503]],
+type Row = [number, string, () => Promise<Down>, number[]];
+const rows: Row[] = [
   [2, "by 503", answering503, [503]],
-  [1, "by refused connections", refusing, [503]],
-  [2, "by refused connections", refusing, [503]],
   // What took a call and died of it may have executed it; what is ejected was not asked.
   [2, "by connections that are reset", resetting, [502, 503]],
 ];
-for (const [count, how, fall, told] of rows) {
+const others: Row[] = [
+  [1, "by 503", answering503, [503]],
+  [1, "by refused connections", refusing, [503]],
+  [2, "by refused connections", refusing, [503]],
+];
+for (const [count, how, fall, told] of IN_FULL ? [...rows, ...others] : rows) {
   test.concurrent(`${count} down ${how}, ${CLIENTS} SDK clients at once and again: a target is called at most ${RATIO} x the client calls + ${FLOOR} in any 10 s`, async () => {
     const tenant = await operator.tenant({ rpm_limit: null });
     const targets = await Promise.all(
