@@ -83,7 +83,7 @@ function before(row: MachineRow, sameUntilMs: number | null): MachineRow {
 function beforeItsStop(row: MachineRow, sameUntilMs: number): MachineRow {
   const { seen, rental } = row;
   const { phase } = rental;
-  const ran = phase.at === "ending" && phase.fromMs !== null && sameUntilMs <= phase.askedMs;
+  const ran = phase.at === "ending" && phase.fromMs !== null && sameUntilMs < phase.askedMs;
   if (!ran || seen.lastRunningMs === null || sameUntilMs <= seen.lastRunningMs) return row;
   return { ...row, rental: forgetBefore(rental, sameUntilMs), seen: { ...seen, lastRunningMs: sameUntilMs } };
 }

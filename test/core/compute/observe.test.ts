@@ -67,6 +67,8 @@ describe("what upstream shows", () => {
     life.row = wantEnd(life.row, "user", SENT + 200_000);
     life.sees(shows("stopping"), SENT + 200_000);
     life.sees(shows("stopping"), SENT + 205_000, SENT + 205_100, SENT + 180_000);
+    // A list of the very moment of the stop may show it stopping.
+    life.sees(shows("stopping"), SENT + 210_000, SENT + 210_100, SENT + 200_000);
     life.shown({ kind: "not_found" }, SENT + 300_000).shown({ kind: "not_found" }, SENT + 361_000);
     expect(instanceStatus(life.row)).toBe("terminated");
     expect(life.charged).toBe(rateFor(RATE.priceNanoUsd, 178_000, HOUR));
