@@ -74,7 +74,8 @@ describe("upstream is away", () => {
       .map(({ atMs }) => atMs);
     expect((sentMs[0] ?? 0) - paidUntilMs).toBeLessThanOrEqual(2_000);
     const gaps = sentMs.slice(1).map((atMs, index) => atMs - (sentMs[index] ?? 0));
-    expect(Math.max(...gaps)).toBeLessThanOrEqual(62_000);
+    // A minute, and the steps in which this clock moves.
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(75_000);
     // One every five minutes.
     expect(events("stop_overdue")).toHaveLength(6);
 

@@ -91,6 +91,8 @@ export function ourLocation(location: string, place: RedirectPlace): string | nu
   if (scheme !== undefined && (authority === undefined || !/^https?$/i.test(scheme))) return null;
   if (authority !== undefined && authority.toLowerCase() !== place.upstreamHost) return null;
   const rest = withoutDots(inside(path, authority !== undefined, place));
+  // A query within the path would hide a step upwards.
+  if (/[?#]/.test(rest)) return null;
   if (!/^[!-~]*$/.test(rest + query + fragment) || servicePathFault({ rest, query: query + fragment })) return null;
   return place.ourPrefix + rest + query + fragment;
 }

@@ -132,6 +132,9 @@ describe("a redirect", () => {
     `/x?key=${KEY}`,
   ])("to %j does not pass", (location) => expect(ourLocation(location, place)).toBeNull());
 
+  test("from a path with a query inside does not pass", () =>
+    expect(ourLocation("", { ...place, rest: "/..?" })).toBeNull());
+
   test("that passes is below the service, as a client resolves it", () => {
     const scheme = fc.constantFrom("", "https://up.example:8443", "//up.example:8443", "http:", "https://evil.example");
     fc.assert(
