@@ -34,7 +34,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   },
   {
     what: "storms and signals",
-    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "kill-points"],
+    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start"],
     env: { PROOF: "1" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },

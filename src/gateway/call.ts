@@ -14,7 +14,8 @@ import type { Endpoint } from "../core/endpoints/endpoint.ts";
 import type { CallId } from "../core/ids.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import type { Outcome } from "../core/outcome.ts";
-import type { Route, RoutingSnapshot } from "../core/routing/routes.ts";
+import type { Route } from "../core/routing/resolution.ts";
+import type { RoutingSnapshot } from "../core/routing/routes.ts";
 import type { BodyPlace } from "./http/upload-slot.ts";
 import type { Caller } from "./ports.ts";
 

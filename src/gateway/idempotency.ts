@@ -9,7 +9,7 @@ import { type EarlierCall, type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "
 import { type Outcome, refused } from "../core/outcome.ts";
 import { earlierTokens } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
-import { pinnedTo } from "../core/routing/routes.ts";
+import { pinnedTo } from "../core/routing/resolution.ts";
 import { admit } from "./admit.ts";
 import type { AdmittedCall, ParsedCall, RoutedCall, Step } from "./call.ts";
 import { inTurns } from "./http/turns.ts";

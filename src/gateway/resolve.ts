@@ -9,13 +9,8 @@ import type { Call } from "../core/endpoints/call.ts";
 import type { Measured } from "../core/meters/meter.ts";
 import { utf8Bytes } from "../core/meters/tokens.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
-import {
-  type Resolution,
-  type Route,
-  type RoutingSnapshot,
-  resolveCustomInstance,
-  resolveModel,
-} from "../core/routing/routes.ts";
+import { type Resolution, type Route, resolveCustomInstance, resolveModel } from "../core/routing/resolution.ts";
+import type { RoutingSnapshot } from "../core/routing/routes.ts";
 import type { ParsedCall, RoutedCall, Step } from "./call.ts";
 import { idempotencyOf } from "./idempotency.ts";
 import { measureRecording } from "./measure-recording.ts";

@@ -18,11 +18,12 @@ export async function recordChange(
   const { route, target, fields, before, carryOut } = call;
   const stood = await before();
   const id = await beginChange(books, { atMs: now(), actor, account, action: route.id, target, fields });
+  const unrecorded = (error: unknown) => log({ event: "change_record_failed", change: id, error: String(error) });
   let reply: CarriedOut;
   try {
     reply = await carryOut();
   } catch (error) {
-    if (error instanceof Problem && error.status < 500) await changeRefused(books, id);
+    if (error instanceof Problem && error.status < 500) await changeRefused(books, id).catch(unrecorded);
     throw error;
   }
   const stands = reply instanceof Response || route.method === "delete" ? null : reply.body;
@@ -30,7 +31,7 @@ export async function recordChange(
     await changeDone(books, id, { ...difference(stood, stands), account: accountIn(stands, target) });
   } catch (error) {
     // The change is made. Its row says less than it could.
-    log({ event: "change_record_failed", change: id, error: String(error) });
+    unrecorded(error);
   }
   return reply;
 }

@@ -13,7 +13,7 @@ import {
   planAt,
 } from "../../core/pricing/prices.ts";
 import { type AliasLoss, aliasesOf, lossesOf, newLosses } from "../../core/routing/alias-margin.ts";
-import { type AliasRow, aliasKey } from "../../core/routing/routes.ts";
+import { type AliasRow, aliasKey, rowsOf } from "../../core/routing/routes.ts";
 import { readRouting } from "../../platform/d1/routing.ts";
 import type { AdminContext } from "../kit/context.ts";
 import { conflict, type Problem } from "../kit/problem.ts";
@@ -41,9 +41,7 @@ export async function refusePriceLoss(
   const nowMs = context.now();
   const routing = await readRouting(context.books, nowMs);
   const aliases = aliasesOf(routing, model.model);
-  const others = (Object.hasOwn(routing.models, model.model) ? (routing.models[model.model] ?? []) : []).filter(
-    ({ fromMs }) => fromMs !== prices.fromMs,
-  );
+  const others = rowsOf(routing, model.model).filter(({ fromMs }) => fromMs !== prices.fromMs);
   const rows = [...others, { ...model, ...prices }].sort((a, b) => b.fromMs - a.fromMs);
   const changed = { models: { ...routing.models, [model.model]: rows } };
   const before = lossesOf(routing, aliases, byTheBook, nowMs);

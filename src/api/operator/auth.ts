@@ -5,7 +5,7 @@
  */
 import type { Context, MiddlewareHandler } from "hono";
 import { equalInConstantTime } from "../../core/account/api-key.ts";
-import { FIRST_OWNER, fieldRefused, mayCall, type Operator } from "../../core/account/operators.ts";
+import { FIRST_OWNER, fieldRefused, mayCall, type Operator, shapeOperatorToken } from "../../core/account/operators.ts";
 import { noteOperatorUse, operatorByDigest } from "../../platform/d1/operators.ts";
 import { type PlatformSecrets, readSecrets } from "../../platform/secrets.ts";
 import { type AdminBindings, openContext } from "../kit/context.ts";
@@ -27,7 +27,7 @@ export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, ne
   }
   const [, given] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
   const first = given !== undefined && equalInConstantTime(token, given);
-  if (given === undefined || !(first || given.startsWith("tg-op-"))) throw unknownToken(context);
+  if (given === undefined || !(first || shapeOperatorToken(given))) throw unknownToken(context);
   const secrets = await readSecrets(context.env);
   if (!secrets.ok) throw new Problem(503, "not_configured", secrets.fault.message);
   const operator = first ? FIRST_OWNER : await named(context, given, secrets.secrets);

@@ -2,9 +2,9 @@
  * What an alias earns on each target. An alias has one price, and each of its targets a cost of its own: a dearer
  * fallback sells at a loss. Looks at the prices of now and at those to come.
  */
-import { type ModelRow, type Plan, tenantPrices, type UnitPrices } from "../pricing/prices.ts";
+import { type Plan, tenantPrices, type UnitPrices } from "../pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../pricing/usage.ts";
-import { type AliasRow, pricedAs, type RoutingSnapshot, rowOf, type Target } from "./routes.ts";
+import { type AliasRow, pricedAs, type RoutingSnapshot, rowOf, rowsOf, type Target } from "./routes.ts";
 
 type Books = Pick<RoutingSnapshot, "models">;
 
@@ -73,9 +73,7 @@ export function lossesOf(
 /** The times to come at which one of its prices changes, in order. */
 function changesOf(books: Books, alias: AliasRow, nowMs: number, planFromMs: number | undefined): readonly number[] {
   const named = [alias.alias, ...alias.targets.map(({ model }) => model)];
-  const rows: readonly ModelRow[] = named.flatMap((model) =>
-    Object.hasOwn(books.models, model) ? (books.models[model] ?? []) : [],
-  );
+  const rows = named.flatMap((model) => rowsOf(books, model));
   const times = [...rows.map(({ fromMs }) => fromMs), ...(planFromMs === undefined ? [] : [planFromMs])];
   return [...new Set(times.filter((fromMs) => fromMs > nowMs))].sort((a, b) => a - b);
 }

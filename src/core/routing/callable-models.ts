@@ -1,7 +1,8 @@
 /** The names that an account can call, with their rows. */
 import type { AccountId } from "../ids.ts";
 import { CALLED_KINDS, type ModelRow } from "../pricing/prices.ts";
-import { parseInstanceModel, type RoutingSnapshot, resolveAlias, rowOf, rowOfTarget } from "./routes.ts";
+import { resolveAlias, rowOfTarget } from "./resolution.ts";
+import { parseInstanceModel, type RoutingSnapshot, rowOf } from "./routes.ts";
 
 /**
  * Every name that the account can call now, sorted: aliases, models with an upstream, own instances. Names without a

@@ -3,7 +3,7 @@
  * that the account owns the ids in the call. The call goes only to the target that has these ids.
  */
 import { asObject } from "../../core/formats/json-fields.ts";
-import { pinnedTo } from "../../core/routing/routes.ts";
+import { pinnedTo } from "../../core/routing/resolution.ts";
 import { authorize, forgetOwned } from "../account-client.ts";
 import type { Served } from "../attempt.ts";
 import type { ParsedCall } from "../call.ts";

@@ -9,7 +9,7 @@ import { asObject } from "../../core/formats/json-fields.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Owned } from "../../core/owned.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { pinnedTo } from "../../core/routing/routes.ts";
+import { pinnedTo } from "../../core/routing/resolution.ts";
 import type { RoutedCall } from "../call.ts";
 import { forward } from "../forward.ts";
 import { callHeaders, refuse } from "../http/responses.ts";

@@ -169,12 +169,12 @@ export async function findModel(
   return stored ? { settings: settingsOf(stored), version: stored.changed_ms } : undefined;
 }
 
-/** Every row of one model, newest first, future rows included. */
 /** The row that holds now. */
 export async function currentModel(books: D1Database, model: string, nowMs: number): Promise<ModelRow | undefined> {
   return (await modelHistory(books, model)).find(({ fromMs }) => fromMs <= nowMs);
 }
 
+/** Every row of one model, newest first, future rows included. */
 export async function modelHistory(books: D1Database, model: string): Promise<readonly ModelRow[]> {
   const { results } = await books
     .prepare(`select ${MODEL_COLUMNS} from models where model = ?1 order by from_ms desc`)

@@ -20,13 +20,12 @@ import type { Books } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { turnInferenceDue, turnUnpaidInference } from "./inference.ts";
 import { bookActs } from "./rental-bookings.ts";
+import { UNHEARD_MS } from "./watching.ts";
 
 /** A turn of storage that could not go on is tried again after this. */
 const BLOCKED_MS = 1_000;
 /** Turns taken in one go. */
 const TURNS_AT_ONCE = 200;
-/** A row in transition of which nothing was heard for so long is looked at again, ms: the broker may have lost it. */
-const UNHEARD_MS = 120_000;
 
 /** Stores the row after a step, with what the step books, and takes the turn that follows. */
 export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): ResourceRow {

@@ -9,8 +9,8 @@ import type { Store } from "../store.ts";
 
 /** The broker is told again after so long, ms: it may have lost what it was told. */
 const TOLD_AGAIN_MS = 3_600_000;
-/** Sooner where nothing was heard of a row in transition for so long, ms. */
-const UNHEARD_MS = 120_000;
+/** Sooner where nothing was heard of a row in transition for so long, ms: its alarm is set for that. */
+export const UNHEARD_MS = 120_000;
 /** A tenant's read of such a row makes the broker be told again, this often at most, ms. */
 const NUDGED_AFTER_MS = 10_000;
 
@@ -26,7 +26,6 @@ export class Watching {
   readonly #broker: (upstream: string) => BrokerPort;
   /** What each broker was told last, as JSON, by this run of the object; after a restart it is told again. */
   readonly #told = new Map<string, { readonly text: string; readonly atMs: number }>();
-
   #nudgedMs = 0;
   #last: Promise<void> = Promise.resolve();
 
