@@ -49,6 +49,7 @@ const control = (some: Partial<ControlCall> = {}): ControlCall => ({
   path: "/gpu-instances/5",
   body: null,
   needsNanoUsd: null,
+  terms: null,
   ...some,
 });
 const send = (some: Partial<ControlCall> = {}) => broker().send(upstream, control(some));

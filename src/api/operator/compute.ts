@@ -164,6 +164,7 @@ async function endUnknown(
       ...endOf(kind, upstreamId),
       body: null,
       needsNanoUsd: null,
+      terms: null,
     }),
   );
   context.log({ event: "compute_terminated", upstream, kind, upstream_id: upstreamId, answer: answer.kind });

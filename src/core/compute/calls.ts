@@ -19,7 +19,7 @@ export interface ComputeRequest {
   readonly body: Outcome<{ body: unknown }>;
   /** The price book's rows of GPUs and storage that hold now. */
   readonly bookRows: readonly ModelRow[];
-  /** The upstreams that may seat several accounts. */
+  /** The upstreams that may seat several accounts, by a copy: it decides what is shown, nothing else. */
   readonly sharedUpstreams: readonly string[];
   /** The deployment's mark, and six characters of base32, for the tag of a new resource. */
   readonly deployment: string;

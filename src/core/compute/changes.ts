@@ -3,6 +3,7 @@ import type * as z from "zod";
 import type { Refused } from "../outcome.ts";
 import type { InstancePatch } from "./bodies.ts";
 import { type Decision, type Facts, findRow, gpuRefusal, invalid, moneyRefusal, refuse } from "./facts.ts";
+import { imageRefusal } from "./image-rules.ts";
 import { extend, extensionHold } from "./machine-rental.ts";
 import type { StateFault } from "./refusals.ts";
 import { type MachineKind, type MachineRow, type Setup, showsRunning } from "./resource.ts";
@@ -72,6 +73,8 @@ export function patchInstance(facts: Facts, id: number, body: z.output<typeof In
   const found = lookUp(facts, "instance", id);
   if (!found.ok) return found;
   const { row } = found;
+  const image = body.container_image === undefined ? undefined : imageRefusal(facts, body.container_image);
+  if (image) return image;
   const fault = changeFault(row);
   if (fault) return wrongState(row, fault);
   const before = row.wants.setup;

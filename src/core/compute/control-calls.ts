@@ -5,6 +5,7 @@
 import type { ControlCall } from "./control.ts";
 import type { AnyCall } from "./facts.ts";
 import { type ImageCall, isImageCall } from "./image-life.ts";
+import type { LaunchKey } from "./launch-key.ts";
 import {
   type Attachment,
   isMachine,
@@ -18,6 +19,13 @@ import type { RowCall } from "./wants.ts";
 
 /** What the broker needs besides account and call id. */
 export type ControlRequest = Pick<ControlCall, "cls" | "method" | "path" | "body" | "needsNanoUsd">;
+
+/** The SSH key that a launch brings. */
+export function launchKeyOf(row: ResourceRow, { verb }: AnyCall): LaunchKey | null {
+  if (verb !== "create" || !isMachine(row)) return null;
+  const { sshPublicKey: line, sshFingerprint: fingerprint } = row.launched;
+  return line === null || fingerprint === null ? null : { line, fingerprint };
+}
 
 const PATHS = { instance: "/gpu-instances", cluster: "/gpu-clusters" } as const;
 

@@ -4,6 +4,7 @@
  */
 import type { AccountNumber, CallId } from "../ids.ts";
 import type { CallClass } from "./call-budget.ts";
+import type { LaunchKey } from "./launch-key.ts";
 import { LIST_PATHS, type ListedKind, type Watch } from "./listing.ts";
 
 export interface ControlCall {
@@ -18,7 +19,12 @@ export interface ControlCall {
   readonly body: string | null;
   /** What the upstream account must still have for this call, nano-USD; null: it costs nothing. */
   readonly needsNanoUsd: number | null;
+  /** What the decision relied on; if it is not so any more, nothing is sent. Null: it relied on nothing. */
+  readonly terms: { readonly shared: boolean; readonly launchKey: LaunchKey | null } | null;
 }
+
+/** What holds on a seat because of its upstream account. `references`: of images that are registered there by hand. */
+export type SeatTerms = { readonly shared: false } | { readonly shared: true; readonly references: readonly string[] };
 
 /** Why a call was not sent: nothing was executed. */
 type NotSent =
@@ -31,7 +37,12 @@ type NotSent =
   /** There is no such upstream any more, or its credential cannot be read. */
   | "not_usable"
   /** The upstream itself is being changed: nothing new is made there meanwhile. */
-  | "closed";
+  | "closed"
+  /** It was changed since: it is shared now, or not any more. */
+  | "changed"
+  /** On a shared upstream account another launch's SSH key, or nobody's, is still listed. */
+  | "keys_busy"
+  | "foreign_key";
 
 export type ControlAnswer =
   | { readonly kind: "answered"; readonly status: number; readonly body: string; readonly sentAtMs: number }
@@ -111,6 +122,8 @@ export interface BrokerPort {
   watch(upstream: string, account: AccountNumber, watches: readonly Omit<Watch, "account">[]): Promise<void>;
   /** Availability and prices, at most 5 s old. */
   market(upstream: string, market: Market): Promise<ControlAnswer>;
+  /** Read from the operator's books now; its images are at most 15 s old. Undefined: they cannot be read now. */
+  terms(upstream: string, needs: "shared" | "references"): Promise<SeatTerms | undefined>;
   /** A cluster's pods, at most 5 s old; older ones if upstream cannot be asked now. */
   replicas(upstream: string, cluster: number): Promise<ControlAnswer>;
   /** Lists all kinds now, watched or not, and tells the accounts. */

@@ -1,7 +1,15 @@
 /** The rules of an account's container images. registrations.ts says what a registration may hold and change. */
-import { type Decision, type Facts, findRow, refuse } from "./facts.ts";
+import type { Refused } from "../outcome.ts";
+import { type Decision, type Facts, findRow, invalid, refuse } from "./facts.ts";
 import { CHANGE_TAKES_MS, imageSent, isLocal, registrationOf } from "./image-life.ts";
-import { changeImage, type ImageBody, type Registration, registerImage } from "./registrations.ts";
+import {
+  changeImage,
+  type ImageBody,
+  type Registration,
+  readReference,
+  registerImage,
+  sameImage,
+} from "./registrations.ts";
 import type { ImageRow } from "./resource.ts";
 import { formatTag } from "./tag.ts";
 
@@ -75,4 +83,17 @@ export function removeImage(facts: Facts, id: number): Decision {
   if (isLocal(row)) return { ok: true, row: { ...deleted, gone: true }, acts: [], call: null };
   const call = { verb: "remove" } as const;
   return { ok: true, row: imageSent(deleted, call, facts.nowMs), acts: [], call };
+}
+
+/**
+ * On a shared seat upstream would pull what is registered there with a credential that is none of this account's. A
+ * reference that we cannot read may be read otherwise there.
+ */
+export function imageRefusal({ shared, registered }: Facts, image: string): Refused | undefined {
+  if (!shared) return undefined;
+  if (!readReference(image)) {
+    return invalid("container_image", "must be an image reference such as `registry.example.com/team/image:1.0`");
+  }
+  if (!registered.some((reference) => sameImage(reference, image))) return undefined;
+  return invalid("container_image", "is not offered on this account. Use a platform image or another public one");
 }

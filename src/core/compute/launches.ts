@@ -4,6 +4,7 @@ import type { Refused } from "../outcome.ts";
 import { attachmentsOf } from "./attachments.ts";
 import type { ClusterLaunch, InstanceLaunch } from "./bodies.ts";
 import { type Decision, type Facts, gpuRefusal, invalid, moneyRefusal, type Region } from "./facts.ts";
+import { imageRefusal } from "./image-rules.ts";
 import { hasRoomFor, tooManyKeys } from "./key-rules.ts";
 import { launchHold, openMachine } from "./machine-rental.ts";
 import type { Rate } from "./rental.ts";
@@ -45,6 +46,8 @@ export function offered(offers: Offers, wanted: Wanted, replicas: number): { reg
 export function launchInstance(facts: Facts, body: InstanceBody): Decision {
   const offer = offered(facts, body, 1);
   if ("ok" in offer) return offer;
+  const image = imageRefusal(facts, body.container_image);
+  if (image) return image;
   if (body.ssh_enabled && !body.ssh_public_key) {
     return invalid("ssh_public_key", "is required with `ssh_enabled`: one OpenSSH public key line");
   }
@@ -61,6 +64,8 @@ export function launchInstance(facts: Facts, body: InstanceBody): Decision {
 export function launchCluster(facts: Facts, body: ClusterBody): Decision {
   const offer = offered(facts, body, body.replicas);
   if ("ok" in offer) return offer;
+  const image = imageRefusal(facts, body.container_image);
+  if (image) return image;
   return launch(facts, offer, body, {
     kind: "cluster",
     replicas: body.replicas,

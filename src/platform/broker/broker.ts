@@ -17,25 +17,33 @@ import {
   MARKET_PATHS,
   type Market,
   type Observer,
+  type SeatTerms,
 } from "../../core/compute/control.ts";
-import { LISTED_KINDS, type ListedKind, type Watch } from "../../core/compute/listing.ts";
+import { LIST_PATHS, LISTED_KINDS, type ListedKind, type Watch } from "../../core/compute/listing.ts";
 import { deploymentMark } from "../../core/compute/tag.ts";
+import { readImages } from "../../core/compute/upstream-images.ts";
 import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import { Alarm } from "../account/alarm.ts";
+import { earliest } from "../account/earliest.ts";
 import { accountObject } from "../account/stub.ts";
+import { findUpstream } from "../d1/upstreams.ts";
 import { log } from "../log.ts";
 import { readSecrets } from "../secrets.ts";
 import { Balance } from "./balance.ts";
 import { migrate } from "./broker-schema.ts";
 import { callControl } from "./control-client.ts";
+import { KeyLane } from "./key-lane.ts";
 import { type ListingPorts, listedAt, nextListMs, runDueLists, runList } from "./lists.ts";
 import { Replicas } from "./replicas.ts";
 import { Sender } from "./sender.ts";
 import { BrokerTables } from "./tables.ts";
 
 const MARKET_KEPT_MS = 5_000;
+const REFERENCES_KEPT_MS = 15_000;
 /** Nobody closes a broker for longer, ms: what lies further ahead was written by another clock. */
 const LONGEST_CLOSED_MS = 300_000;
+
+const newCallId = (): CallId => asId<CallId>(crypto.randomUUID());
 
 type Destination = Parameters<typeof callControl>[3]["to"];
 
@@ -48,6 +56,8 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   readonly #balance: Balance;
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #replicas = new Replicas(() => Date.now());
+  #keys: KeyLane | undefined;
+  #references: { readonly all: Promise<readonly string[] | undefined>; readonly atMs: number } | null = null;
   readonly #markets = new Map<Market, { readonly answer: Promise<ControlAnswer>; readonly atMs: number }>();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -60,6 +70,12 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
 
   async send(upstream: string, call: ControlCall): Promise<ControlAnswer> {
     this.#serve(upstream);
+    const { terms } = call;
+    const key = terms?.shared ? terms.launchKey : null;
+    return key ? this.#keyLane(upstream).launch(key, () => this.#send(upstream, call)) : this.#send(upstream, call);
+  }
+
+  async #send(upstream: string, call: ControlCall): Promise<ControlAnswer> {
     const { needsNanoUsd } = call;
     if (isChange(call) && this.#closed()) return { kind: "not_sent", why: "closed", retryAfterMs: 5_000 };
     if (needsNanoUsd !== null) {
@@ -83,7 +99,45 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   async watch(upstream: string, account: AccountNumber, watches: readonly Omit<Watch, "account">[]): Promise<void> {
     this.#serve(upstream);
     this.ctx.storage.transactionSync(() => this.#tables.watch(account, watches));
-    this.#alarm.arm(nextListMs(this.#tables), Date.now());
+    this.#alarm.arm(this.#nextMs(upstream), Date.now());
+  }
+
+  /** When something is to be done by itself. */
+  #nextMs(upstream: string): number | null {
+    return earliest([nextListMs(this.#tables), this.#keyLane(upstream).nextMs()]);
+  }
+
+  #keyLane(upstream: string): KeyLane {
+    const call = (method: "GET" | "DELETE", path: string, cls: CallClass) =>
+      this.#sendInTurn(upstream, 0, cls, { callId: newCallId(), method, path, body: null }, "books");
+    this.#keys ??= new KeyLane(upstream, this.#tables, {
+      list: () => call("GET", LIST_PATHS.ssh_key, "list"),
+      remove: (id) => call("DELETE", `${LIST_PATHS.ssh_key}/${id}`, "stop"),
+      now: () => Date.now(),
+      changed: () => this.#alarm.arm(this.#nextMs(upstream), Date.now()),
+    });
+    return this.#keys;
+  }
+
+  async terms(upstream: string, needs: "shared" | "references"): Promise<SeatTerms | undefined> {
+    this.#serve(upstream);
+    const row = await findUpstream(this.env.BOOKS, upstream).catch(() => undefined);
+    if (!row?.shared) return row && { shared: false };
+    const references = needs === "references" ? await this.#registered(upstream) : [];
+    return references && { shared: true, references };
+  }
+
+  /** References of all images at the upstream account: undefined if it gives no list. */
+  #registered(upstream: string): Promise<readonly string[] | undefined> {
+    const known = this.#references;
+    if (known && Math.abs(Date.now() - known.atMs) < REFERENCES_KEPT_MS) return known.all;
+    const all = this.#read(upstream, LIST_PATHS.image, "books").then((answer) => {
+      const listed = answer.kind === "answered" && answer.status === 200 ? readImages(answer.body) : undefined;
+      if (!listed && this.#references?.all === all) this.#references = null;
+      return listed?.map(({ registryUrl }) => registryUrl);
+    });
+    this.#references = { all, atMs: Date.now() };
+    return all;
   }
 
   async market(upstream: string, market: Market): Promise<ControlAnswer> {
@@ -158,10 +212,11 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
         await runDueLists(this.#tables, ports);
         await this.#balance.refresh(() => this.#read(upstream, "/billing/balance"));
       }
+      if (upstream !== undefined) await this.#keyLane(upstream).look();
     } catch (error) {
       log({ event: "broker_alarm_failed", upstream: upstream ?? null, error: String(error) });
     }
-    this.#alarm.finish(nextListMs(this.#tables), Date.now());
+    this.#alarm.finish(upstream === undefined ? null : this.#nextMs(upstream), Date.now());
   }
 
   /** An alarm does not know the object's name. */
@@ -184,15 +239,14 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
 
   /** Reads on the broker's own behalf, within its budget for lists. */
   #read(upstream: string, path: string, to: Destination = "snapshot"): Promise<ControlAnswer> {
-    const callId = asId<CallId>(crypto.randomUUID());
-    return this.#sendInTurn(upstream, 0, "list", { callId, method: "GET", path, body: null }, to);
+    return this.#sendInTurn(upstream, 0, "list", { callId: newCallId(), method: "GET", path, body: null }, to);
   }
 
   async #sendInTurn(
     upstream: string,
     account: number,
     cls: CallClass,
-    request: Pick<ControlCall, "callId" | "method" | "path" | "body">,
+    request: Pick<ControlCall, "callId" | "method" | "path" | "body"> & Partial<Pick<ControlCall, "terms">>,
     to: Destination,
   ): Promise<ControlAnswer> {
     const turn = await this.#sender.turn(account, cls);

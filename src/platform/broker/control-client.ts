@@ -24,6 +24,7 @@ export interface Sent {
 }
 
 type Request = Pick<ControlCall, "method" | "path" | "body"> & {
+  readonly terms?: ControlCall["terms"];
   readonly callId: CallId;
   /** Where it goes. `books`: only to what they say now. The routing snapshot works without the books. */
   readonly to: "books" | "snapshot" | Address;
@@ -49,7 +50,7 @@ export async function callControl(
   }
 }
 
-const notSent = (why: "not_usable" | "out_of_reach"): Sent => ({
+const notSent = (why: "not_usable" | "out_of_reach" | "changed"): Sent => ({
   answer: { kind: "not_sent", why, retryAfterMs: OUT_OF_REACH_MS },
   pauseMs: null,
 });
@@ -58,7 +59,7 @@ async function exchange(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
   upstream: string,
-  { callId, method, path, body, to }: Request,
+  { callId, method, path, body, to, terms = null }: Request,
   sentAtMs: number,
   signal: AbortSignal,
 ): Promise<Sent> {
@@ -72,6 +73,7 @@ async function exchange(
   const row = found && typeof to === "object" ? { ...found, ...to } : found;
   const routing = { ...snapshot, upstreams: row ? { [upstream]: row } : {} };
   if (!row || !(await opens(secrets.secrets.unseal(upstream, row.sealedApiKey)))) return notSent("not_usable");
+  if (terms !== null && row.shared !== terms.shared) return notSent("changed");
   const target = { upstream, model: "", priority: 0, weight: 1 };
   const answer = await upstreams.send(
     target,

@@ -31,6 +31,7 @@ function factsOf(over: Partial<Facts> = {}): Facts {
     nowMs: SENT + 60_000,
     account: 7 as AccountNumber,
     shared: false,
+    registered: [],
     deployment: "abcdef",
     by: BY,
     nextId: 1001,

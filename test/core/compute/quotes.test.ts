@@ -22,6 +22,7 @@ const FACTS: Facts = {
   nowMs: SENT,
   account: 7 as AccountNumber,
   shared: false,
+  registered: [],
   deployment: "abcdef",
   by: { keyId: "key_1" as KeyId, teamId: null, user: 3 },
   nextId: 1001,

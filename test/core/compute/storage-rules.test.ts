@@ -21,6 +21,7 @@ function factsOf(over: Partial<Facts> = {}): Facts {
     nowMs: NOW,
     account: 7 as AccountNumber,
     shared: false,
+    registered: [],
     deployment: "abcdef",
     by: { keyId: "key_1" as KeyId, teamId: null, user: 3 },
     nextId: 1001,

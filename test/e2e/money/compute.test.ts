@@ -1,7 +1,9 @@
 /** Rented machines through the real process: what ran upstream, by the service's own account, is what was charged. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Instance, PRICE, Renter } from "../../support/compute/renter.ts";
+import { ED25519 } from "../../support/compute/ssh-keys.ts";
 import { ComputeSandbox } from "../../support/compute-sandbox.ts";
+import { eventually } from "../../support/eventually.ts";
 import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 
@@ -149,9 +151,18 @@ describe.concurrent("who may", () => {
     const before = (await sandbox.calls(one.seat)).filter(({ method }) => method !== "GET").length;
     expect((await other.send("POST", "/gpu-instances/1000/terminate")).status).toBe(404);
     expect((await sandbox.calls(one.seat)).filter(({ method }) => method !== "GET")).toHaveLength(before);
-    await other.launch({ name: "same" });
+    const ssh = { ssh_enabled: true, ssh_public_key: ED25519 };
+    const both = [other.launch({ name: "same", ...ssh }), one.launch({ name: "keyed", ...ssh })];
+    expect((await Promise.all(both)).map(({ status }) => status)).toEqual([202, 202]);
     expect((await other.send<Instance[]>("GET", "/gpu-instances")).body.map(({ id }) => id)).toEqual([1000]);
-    expect(await sandbox.executions(one.seat)).toHaveLength(2);
+    expect(await sandbox.executions(one.seat)).toHaveLength(3);
+    // Each launch brought the same key, found none of it there, and took it away again.
+    const keyCalls = async () =>
+      (await sandbox.calls(one.seat)).flatMap(({ method, path, executed }) =>
+        executed && (method === "DELETE" || (method === "POST" && path === "/gpu-instances")) ? [method] : [],
+      );
+    await eventually("the second key is deleted", async () => (await keyCalls()).length === 5);
+    expect(await keyCalls()).toEqual(["POST", "POST", "DELETE", "POST", "DELETE"]);
   });
 
   test("an upstream that is not shared seats one account", async () => {

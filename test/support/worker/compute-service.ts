@@ -29,7 +29,7 @@ export class ComputeService {
   readonly calls: string[] = [];
   readonly things: Record<string, Thing[]> = {};
   /** Runs before a call is answered. */
-  before: (call: string) => Promise<unknown> | unknown = () => undefined;
+  before: (call: string, request: Request) => Promise<unknown> | unknown = () => undefined;
   #nextId = 1;
 
   /** Registers it as an upstream of the same name. */
@@ -60,7 +60,7 @@ export class ComputeService {
     const { pathname } = new URL(request.url);
     const call = `${request.method} ${pathname}`;
     this.calls.push(call);
-    const refused = await this.before(call);
+    const refused = await this.before(call, request);
     if (refused instanceof Response) return refused;
     if (call === "GET /billing/balance") return Response.json({ balance: 1_000 });
     if (call === "GET /gpu-instances/availability") {
@@ -69,7 +69,9 @@ export class ComputeService {
     const [, list = "", id, verb] = pathname.split("/");
     if (request.method === "GET" && !id) return Response.json(this.things[list] ?? []);
     if (request.method === "POST" && !id) {
-      const { name } = (await request.json()) as { name: string };
+      const { name, ssh_public_key } = (await request.json()) as { name: string; ssh_public_key?: string };
+      // As the contract says: a launch saves its key.
+      if (ssh_public_key) this.add("ssh-keys", { name, public_key: ssh_public_key });
       this.add(list, { name, status: "running", started_at: new Date().toISOString(), hourly_rate_usd: 2 });
       return Response.json(this.things[list]?.at(-1), { status: 202 });
     }
@@ -114,8 +116,8 @@ export class Renter {
     return { status: response.status, body: await response.json() };
   }
 
-  launch(): Promise<{ status: number; body: Json }> {
-    const body = { region_id: "r", gpu_type: "H100", gpu_count: 1, container_image: "ubuntu:24" };
+  launch(fields: Json = {}): Promise<{ status: number; body: Json }> {
+    const body = { region_id: "r", gpu_type: "H100", gpu_count: 1, container_image: "ubuntu:24", ...fields };
     return this.ask("POST", "/gpu-instances", body);
   }
 

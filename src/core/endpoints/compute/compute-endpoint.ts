@@ -39,6 +39,8 @@ export interface ComputeEndpoint {
   readonly market: Market | null;
   /** What its rule must know of upstream's market; null: nothing. */
   readonly needs: Exclude<Market, "prices"> | null;
+  /** What its rule must know of the seat, as the operator's books have it now; null: nothing, as ends need. */
+  readonly seat: "shared" | "references" | null;
   /** What it shows of the operator's templates; null: nothing. */
   readonly template: TemplateCall | null;
   /** Whether its body may name a template, which fills what the body leaves out. */
@@ -65,6 +67,8 @@ interface ComputeEntry<Schema extends z.ZodType | null> {
   readonly market?: Market;
   /** Launches need the regions, without saying so. */
   readonly needs?: ComputeEndpoint["needs"];
+  /** Launches need the references, without saying so. */
+  readonly seat?: ComputeEndpoint["seat"];
   readonly template?: TemplateCall;
   readonly status: ComputeEndpoint["status"];
   readonly rule?: (facts: Facts, id: number, body: Schema extends z.ZodType ? z.output<Schema> : null) => Decision;
@@ -90,6 +94,7 @@ export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Sch
     repeatable: entry.repeatable ?? entry.launch ?? false,
     market: entry.market ?? null,
     needs: entry.needs ?? (entry.launch ? "gpus" : null),
+    seat: entry.seat ?? (entry.launch ? "references" : null),
     template: entry.template ?? null,
     fills: entry.launch === true || entry.template === "quote",
     // `parse` made the body by the same schema.

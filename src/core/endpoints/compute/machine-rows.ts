@@ -56,6 +56,7 @@ export const MACHINE_ROWS = [
     summary: "Rebuilds an instance with another image, command, script or port",
     body: InstancePatch,
     on: "instance",
+    seat: "references",
     status: 200,
     rule: patchInstance,
   }),

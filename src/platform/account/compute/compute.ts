@@ -11,16 +11,14 @@
 import type { ComputeAnswer, ComputeRequest, ComputeState } from "../../../core/compute/calls.ts";
 import { stopMachine } from "../../../core/compute/changes.ts";
 import type { BrokerPort, ControlAnswer, Observation } from "../../../core/compute/control.ts";
-import { controlOf } from "../../../core/compute/control-calls.ts";
+import { controlOf, launchKeyOf } from "../../../core/compute/control-calls.ts";
 import { type AnyCall, refuse } from "../../../core/compute/facts.ts";
-import { readRegions, shownStorage } from "../../../core/compute/market.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
 import { isMachine, isStorage, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
 import { nextOf, rowAnswered, rowSent } from "../../../core/compute/rows.ts";
 import { takeBackStorage } from "../../../core/compute/storage-life.ts";
 import { endStorage } from "../../../core/compute/storage-rules.ts";
 import { readName } from "../../../core/compute/upstream-documents.ts";
-import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../../core/endpoints/compute/compute-table.ts";
 import { asId, type CallId } from "../../../core/ids.ts";
 import { refused } from "../../../core/outcome.ts";
@@ -28,9 +26,10 @@ import { log } from "../../log.ts";
 import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
-import { admitCompute, decideCompute, type Offered, STORAGE_KINDS } from "./decide.ts";
+import { admitCompute, decideCompute } from "./decide.ts";
 import { inOwnWords, standing } from "./image-calls.ts";
 import { saveLaunchKey } from "./launch-keys.ts";
+import { offeredFor } from "./offers.ts";
 import { store, storeListed, turnDue, withPaidHours } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
 
@@ -63,7 +62,9 @@ export class Compute {
     if (!admission) return NEVER_OPENED;
     if (!admission.ok) return admission;
     const { admitted } = admission;
-    const offered = await this.#offeredFor(endpoint, admitted.upstream);
+    const { upstream } = admitted;
+    const copied = request.sharedUpstreams.includes(upstream);
+    const offered = await offeredFor(this.#broker(upstream), upstream, endpoint, copied);
     if (!offered) return refuse({ kind: "unavailable", retryAfterMs: null });
     const decision = this.#store.transact((books, nowMs) =>
       decideCompute(books, request, endpoint, admitted, offered, nowMs),
@@ -75,7 +76,7 @@ export class Compute {
       void this.#watching.nudge(answer.rows);
       return answer;
     }
-    const refusal = await this.#sendAndWait(send.placed, send.call);
+    const refusal = await this.#sendAndWait(send.placed, send.call, endpoint.seat === null ? null : offered.shared);
     void this.#watching.update();
     if (refusal) return refuse(refusal);
     const row = this.#store.transact((books, nowMs) => standing(books, send, nowMs)) ?? send.placed.row;
@@ -171,21 +172,21 @@ export class Compute {
   }
 
   /** Sends a call; gives up waiting, not the call, after 25 s: then the row answers as it stands. */
-  async #sendAndWait(placed: Placed, call: AnyCall): Promise<ComputeRefusal | null> {
+  async #sendAndWait(placed: Placed, call: AnyCall, shared: boolean | null): Promise<ComputeRefusal | null> {
     const late = Promise.withResolvers<null>();
     const timer = setTimeout(() => late.resolve(null), ANSWER_WITHIN_MS);
     try {
-      return await Promise.race([this.#send(placed, call), late.promise]);
+      return await Promise.race([this.#send(placed, call, shared), late.promise]);
     } finally {
       clearTimeout(timer);
     }
   }
 
   /** Sends a call and applies its answer. Never rejects: what is lost is found again by lists and repeats. */
-  async #send({ upstream, row }: Placed, call: AnyCall): Promise<ComputeRefusal | null> {
+  async #send({ upstream, row }: Placed, call: AnyCall, shared: Shared = null): Promise<ComputeRefusal | null> {
     this.#busy.add(row.id);
     try {
-      const answer = await this.#ask(upstream, row, call);
+      const answer = await this.#ask(upstream, row, call, shared);
       const { refusal, follow } = this.#apply(row.id, call, answer);
       if (!follow) return refusal;
       return this.#apply(row.id, follow, await this.#ask(upstream, row, follow)).refusal;
@@ -197,13 +198,14 @@ export class Compute {
     }
   }
 
-  async #ask(upstream: string, row: ResourceRow, call: AnyCall): Promise<ControlAnswer> {
+  async #ask(upstream: string, row: ResourceRow, call: AnyCall, shared: Shared = null): Promise<ControlAnswer> {
     const account = this.#store.transact((books) => books.tenants.account().number);
     if (account === undefined) throw new Error("the account was never opened");
     const sentAtMs = Date.now();
     try {
       const callId = asId<CallId>(crypto.randomUUID());
-      return await this.#broker(upstream).send(upstream, { account, callId, ...controlOf(row, call) });
+      const terms = shared === null ? null : { shared, launchKey: shared ? launchKeyOf(row, call) : null };
+      return await this.#broker(upstream).send(upstream, { account, callId, ...controlOf(row, call), terms });
     } catch (error) {
       // The broker may have sent it before it was lost.
       log({ event: "broker_lost", upstream, resource: row.id, verb: call.verb, error: String(error) });
@@ -230,25 +232,10 @@ export class Compute {
       }) ?? NOTHING_APPLIED
     );
   }
-
-  /** What the call needs to know of upstream's regions; empty lists for most calls. */
-  async #offeredFor({ needs }: ComputeEndpoint, upstream: string): Promise<Offered | undefined> {
-    if (needs === null) return { regions: [], storageRegions: [] };
-    try {
-      const answer = await this.#broker(upstream).market(upstream, needs);
-      if (answer.kind !== "answered" || answer.status !== 200) return undefined;
-      if (needs === "storage") {
-        const shown = shownStorage(answer.body, STORAGE_KINDS);
-        return shown && { regions: [], storageRegions: Object.keys(shown) };
-      }
-      const regions = readRegions(answer.body);
-      return regions && { regions, storageRegions: [] };
-    } catch (error) {
-      log({ event: "broker_lost", upstream, verb: "market", error: String(error) });
-      return undefined;
-    }
-  }
 }
+
+/** What the decision took the upstream for; null: it does not depend on it. */
+type Shared = boolean | null;
 
 /** The operator's end of a row. Storage is deleted only by its id, never with all that runs: its data would be lost. */
 function stopOf(row: ResourceRow, id: number | null, nowMs: number) {

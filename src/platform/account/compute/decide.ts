@@ -34,6 +34,9 @@ export interface Admitted {
 
 /** What upstream offers, as far as the call needs to know. */
 export interface Offered {
+  /** Of calls that do not depend on it: by a copy. */
+  readonly shared: boolean;
+  readonly registered: readonly string[];
   readonly regions: readonly Region[];
   readonly storageRegions: readonly string[];
 }
@@ -201,8 +204,8 @@ const comesFirst = ({ refusal }: Refused): boolean =>
 
 function factsOf(
   books: Books,
-  { deployment, random, sharedUpstreams, sshFingerprint }: ComputeRequest,
-  { caller, upstream, prices }: Admitted,
+  { deployment, random, sshFingerprint }: ComputeRequest,
+  { caller, prices }: Admitted,
   named: Placed | undefined,
   offered: Offered,
   nowMs: number,
@@ -217,7 +220,6 @@ function factsOf(
     ...books.lengths,
     nowMs,
     account: account.number,
-    shared: sharedUpstreams.includes(upstream),
     deployment,
     by: { keyId: key.id, teamId: key.team, user: key.user },
     nextId: books.resources.nextId(),
