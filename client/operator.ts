@@ -16,7 +16,8 @@ import { type Answer, ApiError, ask, type Connection, call } from "./http.ts";
 export type Account = z.output<typeof AccountAnswer>;
 export type NewAccount = z.input<typeof AccountBody>;
 export type NewKey = z.input<typeof KeyBody>;
-export type KeyWithSecret = z.output<typeof NewKeyAnswer>;
+/** Calls of this client carry no idempotency key, so none of them is a repeat without the secret. */
+export type KeyWithSecret = z.output<typeof NewKeyAnswer> & { readonly key: string };
 export type Team = z.output<typeof TeamAnswer>;
 export type NewTeam = z.input<typeof TeamBody>;
 export type Upstream = z.output<typeof UpstreamAnswer>;

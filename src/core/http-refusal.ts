@@ -241,6 +241,14 @@ const TABLE: { readonly [K in Refusal["kind"]]: (refusal: Extract<Refusal, { kin
     param: null,
     ...waitable(refusal.retryAfterMs),
   }),
+  too_many_changes: (refusal) => ({
+    status: 429,
+    message: `The keys of an account may change ${refusal.allowed} things a ${refusal.in}. Try again later, or ask the operator.`,
+    type: "requests",
+    code: "rate_limit_exceeded",
+    param: null,
+    ...waitable(refusal.retryAfterMs),
+  }),
   video_refused: (refusal) => ({
     ...invalid(refusal.status, refusal.message, null, refusal.code),
     shouldRetry: refusal.retryable,

@@ -74,6 +74,8 @@ export type Refusal =
   | { kind: "upstream_timeout"; repeatable: boolean }
   /** A limit of the row is used up. */
   | { kind: "named_limit"; limit: NamedLimit; retryAfterMs: number }
+  /** An account's keys tried to change keys and teams too often. */
+  | { kind: "too_many_changes"; allowed: number; in: "minute" | "day"; retryAfterMs: number }
   /** The video service refused the request with one of the contract's codes: nothing was created. */
   | {
       kind: "video_refused";

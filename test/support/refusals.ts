@@ -32,6 +32,7 @@ export const REFUSALS: { readonly [K in Refusal["kind"]]: Extract<Refusal, { kin
     limit: { name: "submissions", per: "account", count: 10, windowMs: 60_000 },
     retryAfterMs: 1,
   },
+  too_many_changes: { kind: "too_many_changes", allowed: 120, in: "minute", retryAfterMs: 1 },
   video_refused: {
     kind: "video_refused",
     status: 429,

@@ -1,8 +1,11 @@
 import { env, exports } from "cloudflare:workers";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { CHANGES_A_DAY, CHANGES_A_MINUTE } from "../../src/core/account/change-record.ts";
 import type { OperatorRole } from "../../src/core/account/operators.ts";
+import { accountObject } from "../../src/platform/account/stub.ts";
+import { pruneChanges, pruneChangesOf } from "../../src/platform/d1/changes.ts";
 import { type Answer, call, done, type Json, refusal, send, settled } from "../support/worker/operator.ts";
-import { as } from "../support/worker/tenant.ts";
+import { as, keyOf } from "../support/worker/tenant.ts";
 
 afterAll(settled);
 afterEach(() => vi.restoreAllMocks());
@@ -211,6 +214,76 @@ describe("the log of changes", () => {
     expect((await send(request, { ACCOUNTS })).status).toBeGreaterThanOrEqual(500);
     const [last] = await events("?account=broken");
     expect(last).toMatchObject({ action: "creditAccount", outcome: "unknown", before: null, after: null });
+  });
+
+  it("keeps what was made of a change that was refused in the end", async () => {
+    await done("POST", "/accounts", { id: "half", name: "Half" });
+    await done("PUT", "/upstreams/seat", { base_url: "https://seat.example", api_key: "k", shared: true });
+    const { number } = await done("GET", "/accounts/half");
+    const object = accountObject(env, number);
+    const half = {
+      describe: async () => ({ ...(await object.describe()) }),
+      moveSeat: (from: string | null, to: string | null) => object.moveSeat(from, to),
+      computeState: () => object.computeState(),
+      amend: async () => undefined,
+    };
+    const ACCOUNTS = { getByName: () => half } as unknown as Env["ACCOUNTS"];
+    const headers = { authorization: `Bearer ${env.ADMIN_TOKEN}`, "content-type": "application/json" };
+    const body = JSON.stringify({ compute_upstream: "seat", name: "Other" });
+    const request = new Request("http://gateway.test/admin/accounts/half", { method: "PATCH", headers, body });
+    expect((await send(request, { ACCOUNTS })).status).toBe(404);
+    const [last] = await events("?account=half");
+    expect(last).toMatchObject({
+      action: "updateAccount",
+      outcome: "partly",
+      before: { compute_upstream: null },
+      after: { compute_upstream: "seat" },
+    });
+  });
+
+  it("lets an account's keys try so many changes a minute, over all its keys; reads go on", async () => {
+    await done("POST", "/accounts", { id: "busy", name: "Busy" });
+    const [one, two] = [await keyOf("busy", { role: "owner" }), await keyOf("busy", { role: "owner" })];
+    const prepared = vi.spyOn(env.BOOKS, "prepare");
+    const statuses: number[] = [];
+    for (let at = 0; at < CHANGES_A_MINUTE + 2; at++) {
+      const by = at % 2 ? one : two;
+      statuses.push((await as(by.key, "DELETE", "/account/keys/key_none")).status);
+    }
+    expect(statuses.filter((status) => status === 404)).toHaveLength(CHANGES_A_MINUTE);
+    expect(statuses.slice(-2)).toEqual([429, 429]);
+    const written = prepared.mock.calls.length;
+    const refused = await as(one.key, "POST", "/account/keys", { name: "x" });
+    expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
+    expect(refused.body.error).toMatchObject({ code: "rate_limit_exceeded", type: "requests" });
+    expect(prepared.mock.calls.length).toBe(written);
+    expect((await as(one.key, "GET", "/account/keys")).status).toBe(200);
+  });
+
+  it("lets them make so many a day, and keeps the newest of each account; what operators changed stays", async () => {
+    await done("POST", "/accounts", { id: "full", name: "Full" });
+    await done("POST", "/accounts", { id: "beside", name: "Beside" });
+    const [owner, other] = [await keyOf("full", { role: "owner" }), await keyOf("beside", { role: "owner" })];
+    await env.BOOKS.prepare(
+      `with recursive n(i) as (select 1 union all select i + 1 from n where i < ?1)
+       insert into changes (at_ms, actor_kind, actor, actor_name, account, action, target, fields, outcome)
+       select ?2 + i, 'key', 'k', 'k', 'full', 'createKey', '/account/keys', '[]', 'done' from n`,
+    )
+      .bind(CHANGES_A_DAY, Date.now() - 20_000)
+      .run();
+    expect(await as(owner.key, "POST", "/account/keys", { name: "x" })).toMatchObject({
+      status: 429,
+      body: { error: { code: "rate_limit_exceeded" } },
+    });
+    expect((await as(other.key, "POST", "/account/keys", { name: "x" })).status).toBe(201);
+    expect((await call("POST", "/accounts/full/keys", { name: "x" })).status).toBe(201);
+    await pruneChangesOf(env.BOOKS, "full", CHANGES_A_DAY - 3);
+    const oldest =
+      "select min(at_ms) as at, count(*) as many from changes where account = 'full' and actor_kind = 'key'";
+    expect(await env.BOOKS.prepare(oldest).first()).toMatchObject({ many: CHANGES_A_DAY - 3 });
+    await pruneChanges(env.BOOKS, Date.now() + 1, 10_000);
+    expect(await env.BOOKS.prepare(oldest).first()).toMatchObject({ many: 0 });
+    expect((await events("?account=full")).length).toBeGreaterThanOrEqual(3);
   });
 
   it("shows no operators to support and read", async () => {

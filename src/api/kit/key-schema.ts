@@ -10,9 +10,8 @@ import {
   ROLES,
   SCOPES,
 } from "../../core/account/tenant.ts";
-import { asId, type KeyId, type TeamId } from "../../core/ids.ts";
+import { asId, type TeamId } from "../../core/ids.ts";
 import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer } from "./fields.ts";
-import { newId } from "./new-id.ts";
 import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "./serializers.ts";
 
 const allowed = z
@@ -92,7 +91,9 @@ export const KeyAnswer = z
   })
   .meta({ id: "Key" });
 export const NewKeyAnswer = KeyAnswer.extend({
-  key: z.string().meta({ description: "The secret, shown this once" }),
+  key: z.string().nullable().meta({
+    description: "The secret, shown this once; null in the answer to a repeat: rotate the key to get one",
+  }),
 }).meta({ id: "NewKey" });
 
 export const serializeKey = (key: Key) => ({
@@ -146,5 +147,3 @@ const keyFieldsIn = (body: KeyPatchBody): Partial<Omit<KeyFields, "limits">> => 
   ...(body.blocked !== undefined && { blocked: body.blocked }),
   ...(body.metadata !== undefined && { metadata: body.metadata }),
 });
-
-export const newKeyId = (): KeyId => asId<KeyId>(newId("key_"));

@@ -18,7 +18,6 @@ import {
   keyChangesFrom,
   NewKeyAnswer,
   newKeyFrom,
-  newKeyId,
   RotateBody,
   serializeKey,
 } from "./key-schema.ts";
@@ -34,6 +33,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     summary: "Make a key; its secret is shown in this answer only",
     body: KeyBody,
     answers: { 201: answers("The key with its secret", NewKeyAnswer) },
+    secret: "key",
     refusals,
   }),
   list: route({
@@ -82,6 +82,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     body: RotateBody,
     bodyOptional: true,
     answers: { 200: answers("The key with its new secret", NewKeyAnswer) },
+    secret: "key",
     refusals,
   }),
 });
@@ -89,19 +90,19 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
 export function addKeys<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindings>, at: ManagedAt<Work>): void {
   const { create, list, get, patch, remove, rotate } = routesAt(at);
 
-  api.add(create, async ({ work, params, body }) => {
+  api.add(create, async ({ work, params, body, making }) => {
     const manager = await at.managerOf(work, params, "change");
-    const id = newKeyId();
+    const id = asId<KeyId>(making.id("key_"));
     const secret = await newSecret(manager);
-    const { key } = await manageKey(manager, {
+    const { key, anew } = await manageKey(manager, {
       kind: "create_key",
       id,
       digest: secret.digest,
       lastFour: secret.lastFour,
       fields: newKeyFrom(body, manager.ceiling),
     });
-    tellEdge(manager, secret.digest, id);
-    return created({ ...serializeKey(key), key: secret.text });
+    if (anew) tellEdge(manager, secret.digest, id);
+    return created({ ...serializeKey(key), key: anew ? secret.text : null });
   });
 
   api.add(list, async ({ work, params, query }) => {
@@ -136,21 +137,22 @@ export function addKeys<Work, Bindings extends Env>(api: ApiRoutes<Work, Binding
     return ok(deleted(params.key));
   });
 
-  api.add(rotate, async ({ work, params, body }) => {
+  api.add(rotate, async ({ work, params, body, making }) => {
     const manager = await at.managerOf(work, params, "change");
     const id = asId<KeyId>(params.key);
     const secret = await newSecret(manager);
     const graceMs = Math.round(body.grace_seconds * 1000);
-    const { key, digests } = await manageKey(manager, {
+    const { key, digests, anew } = await manageKey(manager, {
       kind: "rotate_key",
       id,
+      ref: making.ref,
       digest: secret.digest,
       lastFour: secret.lastFour,
       graceMs,
     });
-    if (graceMs === 0) manager.context.edge.keysDropped(digests);
-    tellEdge(manager, secret.digest, id);
-    return ok({ ...serializeKey(key), key: secret.text });
+    if (anew && graceMs === 0) manager.context.edge.keysDropped(digests);
+    if (anew) tellEdge(manager, secret.digest, id);
+    return ok({ ...serializeKey(key), key: anew ? secret.text : null });
   });
 }
 

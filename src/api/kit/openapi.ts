@@ -3,6 +3,7 @@
  * JSON Schema. A schema with an id becomes a component.
  */
 import * as z from "zod";
+import { LONGEST_IDEMPOTENCY_KEY } from "../../core/account/idempotency.ts";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { ComputeErrorBody, ErrorBody, VideoErrorBody } from "./problem.ts";
 import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "./route.ts";
@@ -84,7 +85,11 @@ function operation(route: Route, schemas: Components): JsonObject {
   return {
     operationId: route.id,
     summary: route.summary,
-    parameters: [...pathParameters(route.path), ...queryParameters(route, schemas)],
+    parameters: [
+      ...pathParameters(route.path),
+      ...queryParameters(route, schemas),
+      ...(route.idempotent ? [IDEMPOTENCY_KEY] : []),
+    ],
     ...(route.body && {
       requestBody: {
         description: limit,
@@ -103,6 +108,14 @@ function refusalsOf(route: Route): readonly RefusalStatus[] {
 
 /** In the unit of the limit: 2^20 bytes, or 10^6. */
 const megabytes = (bytes: number): number => bytes / (bytes % 1_048_576 === 0 ? 1_048_576 : 1_000_000);
+
+const IDEMPOTENCY_KEY = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description: "Sent again within 24 h, the call is carried out once: a repeat gets the same record without its secret",
+  schema: { type: "string", minLength: 1, maxLength: LONGEST_IDEMPOTENCY_KEY },
+};
 
 const pathParameters = (path: string): JsonObject[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({

@@ -13,6 +13,8 @@ export class Problem extends Error {
   readonly code: string;
   /** The faulty field, with dots: `prices.input_tokens.cost_usd`. */
   readonly param: string | null;
+  /** Set if a part of the change was made before it was refused: the log of changes keeps that. */
+  partly = false;
 
   constructor(status: ProblemStatus, code: string, message: string, param: string | null = null) {
     super(message);
@@ -64,7 +66,8 @@ export const ComputeErrorBody = z.object({ error: z.string() }).meta({ id: "Comp
 export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {
   const { status, message, param, code } = asProblem(error);
   if (status >= 500) log({ event: "admin_call_failed", status, code, error: String(error) });
-  const type = status >= 500 ? ("server_error" as const) : ("invalid_request_error" as const);
+  const type =
+    status >= 500 ? "server_error" : code === "idempotency_error" ? "idempotency_error" : "invalid_request_error";
   return context.json({ error: { message, type, param, code } }, status);
 }
 

@@ -17,9 +17,10 @@ import { toHttp } from "../../core/http-refusal.ts";
 import { dotted, validate } from "../../core/issue-words.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
+import { anyNames, type Making } from "./making.ts";
 import { invalid, Problem } from "./problem.ts";
 
-type Status = 200 | 201 | 202;
+export type Status = 200 | 201 | 202;
 type Method = "get" | "post" | "put" | "patch" | "delete";
 
 /** The names in braces in a path. */
@@ -64,6 +65,10 @@ export interface Route<
   readonly errors?: ErrorShape;
   /** Of a row of `/admin`: the roles besides owner that may call it; owners alone if absent. */
   readonly roles?: Allowed;
+  /** Of a POST: the field of its answer with a secret, null in the answer to a repeat. */
+  readonly secret?: string;
+  /** Whether it takes an `Idempotency-Key`; every POST that is added does. */
+  readonly idempotent?: boolean;
 }
 
 /** One validated call. `Work`: what its handler works with. */
@@ -72,6 +77,7 @@ export interface Call<Work, Path extends string, Query, Body> {
   readonly params: Readonly<Record<Placeholder<Path>, string>>;
   readonly query: Query;
   readonly body: Body;
+  readonly making: Making;
 }
 
 /** An answer as the route declares it. */
@@ -104,9 +110,15 @@ export interface ChangeCall {
   readonly params: Readonly<Record<string, string>>;
   /** The names of the body's fields. */
   readonly fields: readonly string[];
+  /** The header; null where there is none. */
+  readonly idempotencyKey: string | null;
+  /** What a repeat has alike besides its path. */
+  readonly identity: string;
+  /** Aborted when the client leaves. */
+  readonly signal: AbortSignal;
   /** What the same path shows now; null where nothing does. */
   before(): Promise<unknown>;
-  carryOut(): Promise<CarriedOut>;
+  carryOut(making?: Making): Promise<CarriedOut>;
 }
 
 /** What an API does around its calls. */
@@ -144,7 +156,8 @@ export class ApiRoutes<Work, Bindings extends Env> {
     handle: (call: Call<Work, Path, z.output<Query>, z.output<Body>>) => Promise<Reply<A> | Response>,
   ): void {
     const refusals = [...(this.#around.refusals ?? []), ...usualRefusals(described), ...(described.refusals ?? [])];
-    const route: Route = { ...(described as unknown as Route), refusals };
+    const idempotent = described.method === "post";
+    const route: Route = { ...(described as unknown as Route), refusals, idempotent };
     this.routes.push(route);
     type Params = Readonly<Record<Placeholder<Path>, string>>;
     const prepare = (work: Work, params: Params, query: object, body: unknown) => {
@@ -154,7 +167,7 @@ export class ApiRoutes<Work, Bindings extends Env> {
         query: checked(described.query ?? NO_QUERY, query, "query") as z.output<Query>,
         body: (described.body && checked(described.body, body, "body")) as z.output<Body>,
       };
-      return () => handle(call);
+      return (making: Making = anyNames) => handle({ ...call, making });
     };
     if (described.method === "get") {
       this.#reads.set(route.path, (work, params, query) =>
@@ -177,6 +190,9 @@ export class ApiRoutes<Work, Bindings extends Env> {
             target: context.req.path,
             params,
             fields,
+            idempotencyKey: context.req.header("idempotency-key") ?? null,
+            identity: JSON.stringify([query, body ?? null]),
+            signal: context.req.raw.signal,
             before: () => this.#before(route, work, params, { ...(body as object | undefined), ...query }),
             carryOut,
           }));

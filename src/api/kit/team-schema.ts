@@ -2,9 +2,7 @@
 import * as z from "zod";
 import type { Ceiling } from "../../core/account/permissions.ts";
 import { type Changes, NO_LIMITS, type Team, type TeamFields } from "../../core/account/tenant.ts";
-import { asId, type TeamId } from "../../core/ids.ts";
 import { limitAnswers, limitFields, name, timeAnswer } from "./fields.ts";
-import { newId } from "./new-id.ts";
 import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "./serializers.ts";
 
 export const TeamBody = z
@@ -49,5 +47,3 @@ export const teamChangesFrom = (body: z.output<typeof TeamPatch>): Changes<TeamF
     ...(limits && { limits }),
   };
 };
-
-export const newTeamId = (): TeamId => asId<TeamId>(newId("team_"));

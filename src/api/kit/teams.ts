@@ -13,15 +13,7 @@ import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts
 import { type ManagedAt, manageTeam, requireManager } from "./manager.ts";
 import { notFound } from "./problem.ts";
 import { type ApiRoutes, answers, created, ok, route } from "./route.ts";
-import {
-  newTeamFrom,
-  newTeamId,
-  serializeTeam,
-  TeamAnswer,
-  TeamBody,
-  TeamPatch,
-  teamChangesFrom,
-} from "./team-schema.ts";
+import { newTeamFrom, serializeTeam, TeamAnswer, TeamBody, TeamPatch, teamChangesFrom } from "./team-schema.ts";
 
 const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
   create: route({
@@ -75,10 +67,10 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
 export function addTeams<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindings>, at: ManagedAt<Work>): void {
   const { create, list, get, patch, remove } = routesAt(at);
 
-  api.add(create, async ({ work, params, body }) => {
+  api.add(create, async ({ work, params, body, making }) => {
     const manager = await at.managerOf(work, params, "change");
     const fields = newTeamFrom(body, manager.ceiling);
-    const { team } = await manageTeam(manager, { kind: "create_team", id: newTeamId(), fields });
+    const { team } = await manageTeam(manager, { kind: "create_team", id: asId<TeamId>(making.id("team_")), fields });
     return created(serializeTeam(team));
   });
 

@@ -11,6 +11,7 @@ import { NO_LIMITS, STORAGE_GRACE_DAYS } from "../../core/account/tenant.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
 import { NO_PLAN, planAt } from "../../core/pricing/prices.ts";
 import {
+  accountMadeBy,
   enterAccount,
   findAccount,
   listAccounts,
@@ -21,7 +22,7 @@ import {
 import { forgetSeats } from "../../platform/d1/seats.ts";
 import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
-import { conflict, invalid } from "../kit/problem.ts";
+import { conflict, invalid, Problem } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import {
   limitsFrom,
@@ -148,8 +149,8 @@ const remove = route({
 });
 
 export function addAccounts(api: AdminRoutes): void {
-  api.add(create, async ({ work: context, body }) => {
-    const made = await makeAccount(context, body);
+  api.add(create, async ({ work: context, body, making }) => {
+    const made = await makeAccount(context, body, making.ref);
     return created(serializeAccount(made, context.now()));
   });
 
@@ -185,7 +186,7 @@ export function addAccounts(api: AdminRoutes): void {
       await refusePlanLoss(context, id, before, { ...before, ...changes });
     }
     if (seat !== undefined) await moveSeat(context, row, object, seat);
-    const changed = known(await object.amend(changes), "account", id);
+    const changed = await amended(object, id, changes, seat !== undefined);
     if (body.name !== undefined) await renameAccount(context.books, row, changed.name);
     return ok(serializeAccount(changed, context.now()));
   });
@@ -207,24 +208,42 @@ export function addAccounts(api: AdminRoutes): void {
   });
 }
 
-async function makeAccount(context: AdminContext, body: z.output<typeof AccountBody>): Promise<Account> {
+/** `moved`: a part of the change is made already. */
+async function amended(object: AccountService, id: string, changes: Changes<AccountFields>, moved: boolean) {
+  try {
+    return known(await object.amend(changes), "account", id);
+  } catch (error) {
+    if (error instanceof Problem) error.partly = moved;
+    throw error;
+  }
+}
+
+/** `madeBy`: the idempotent call, whose next attempt goes on with the same account. */
+async function makeAccount(
+  context: AdminContext,
+  body: z.output<typeof AccountBody>,
+  madeBy: string | null,
+): Promise<Account> {
+  const earlier = madeBy === null ? undefined : await accountMadeBy(context.books, madeBy);
+  if (earlier?.opened) return known(await context.account(earlier.number).describe(), "account", earlier.id);
+  const id = earlier?.id ?? body.id;
   const fields: AccountFields = {
     ...NEW_ACCOUNT,
     name: body.name,
     ...changesFrom(body, context.now()),
     limits: limitsFrom(body, NO_LIMITS),
   };
-  if (body.compute_upstream && !(body.id && (await findAccount(context.books, body.id)))) {
-    await requireSeat(context, body.compute_upstream, body.id ?? null);
+  if (body.compute_upstream && !(id && (await findAccount(context.books, id)))) {
+    await requireSeat(context, body.compute_upstream, id ?? null);
   }
-  if (body.plan && !body.allow_loss) await refusePlanLoss(context, body.id ?? null, NEW_ACCOUNT, fields);
-  const row = await enterAccount(context.books, body.id, body.name, context.now());
+  if (body.plan && !body.allow_loss) await refusePlanLoss(context, id ?? null, NEW_ACCOUNT, fields);
+  const row = await enterAccount(context.books, id, body.name, context.now(), madeBy);
   if (!row.opened && body.compute_upstream) await takeFirstSeat(context, row.id, body.compute_upstream);
   if (row.opened) throw conflict("account_exists", `There is an account '${row.id}' already.`, "id");
   const object = context.account(row.number);
   await object.open(row.id, row.number, fields);
   // If an earlier creation broke off, the object has that call's fields: replace them by these.
-  if (body.id !== undefined) await object.amend(fields);
+  if (id !== undefined) await object.amend(fields);
   if (body.balance_usd) await bookOpening(object, body.balance_usd);
   await markOpened(context.books, row, body.name, context.now());
   return known(await object.describe(), "account", row.id);

@@ -1,4 +1,4 @@
-/** `GET /admin/events`: who changed what, operators and tenants' owners and admins. Nothing changes or deletes a row. */
+/** `GET /admin/events`: who changed what, operators and tenants' owners and admins. Rows are added, never changed. */
 import * as z from "zod";
 import { type Change, listChanges } from "../../platform/d1/changes.ts";
 import type { AdminRoutes } from "../kit/context.ts";
@@ -19,7 +19,9 @@ const EventAnswer = z
     action: z.string().meta({ description: "The call's operation id, such as `updateKey`" }),
     target: z.string().meta({ description: "The path that was called" }),
     fields: z.array(z.string()).meta({ description: "The fields of the body, also where their values are secret" }),
-    outcome: z.enum(["done", "unknown"]).meta({ description: "`unknown`: it broke off, and may have been made" }),
+    outcome: z.enum(["done", "partly", "unknown"]).meta({
+      description: "`unknown`: it broke off, and may have been made; `partly`: refused after a part was made",
+    }),
     before: state.meta({ description: "The fields that differ, as they were; null: there was nothing" }),
     after: state.meta({ description: "The same, as they are; null: there is nothing" }),
   })

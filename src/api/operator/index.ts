@@ -19,6 +19,7 @@ import {
 } from "../kit/context.ts";
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
+import { carryOutOnce } from "../kit/once.ts";
 import { documentOnce } from "../kit/openapi.ts";
 import { answerError, Problem } from "../kit/problem.ts";
 import { ApiRoutes, type Around, answers, route } from "../kit/route.ts";
@@ -72,7 +73,10 @@ const AROUND: Around<OperatorContext> = {
   permit: ({ operator }, called, fields) => permitFields(operator, called, fields),
   record: (context, call) => {
     const { id, name } = context.operator;
-    return recordChange(context, { kind: "operator", id, name }, call, call.params.account ?? null);
+    const actor = { kind: "operator", id, name } as const;
+    return carryOutOnce(context, `operator ${id}`, call, (once) =>
+      recordChange(context, actor, once, call.params.account ?? null),
+    );
   },
 };
 

@@ -14,7 +14,6 @@ import {
 } from "../../platform/d1/operators.ts";
 import { type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, name, namedPage, pageRequest, timeAnswer } from "../kit/fields.ts";
-import { newId } from "../kit/new-id.ts";
 import { conflict } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import { toIso, toIsoOrNull } from "../kit/serializers.ts";
@@ -37,7 +36,10 @@ const fields = {
 };
 const OperatorAnswer = z.object(fields).meta({ id: "Operator" });
 const NewOperatorAnswer = z
-  .object({ ...fields, token: z.string().meta({ description: "Shown in this answer only" }) })
+  .object({
+    ...fields,
+    token: z.string().nullable().meta({ description: "Shown in this answer only; null in the answer to a repeat" }),
+  })
   .meta({ id: "NewOperator" });
 
 const serialize = (row: OperatorRow) => ({
@@ -57,6 +59,7 @@ const create = route({
   summary: "Make an operator; its token is shown in this answer only",
   body: z.strictObject({ name, role }).meta({ id: "OperatorBody" }),
   answers: { 201: answers("The operator with its token", NewOperatorAnswer) },
+  secret: "token",
 });
 const list = route({
   id: "listOperators",
@@ -92,10 +95,12 @@ const remove = route({
 const revoked = (id: string) => conflict("operator_revoked", `The operator '${id}' is revoked. Make a new one.`);
 
 export function addOperators(api: AdminRoutes): void {
-  api.add(create, async ({ work: { books, secrets, now }, body }) => {
+  api.add(create, async ({ work: { books, secrets, now }, body, making }) => {
     const { text, digest, lastFour } = await secrets.newOperatorToken();
-    const row = { id: newId("op_"), ...body, lastFour, createdMs: now(), lastUsedMs: null, revokedMs: null };
+    const row = { id: making.id("op_"), ...body, lastFour, createdMs: now(), lastUsedMs: null, revokedMs: null };
     if (!(await addOperator(books, row, digest, MOST_OPERATORS))) {
+      const made = await findOperator(books, row.id);
+      if (made) return created({ ...serialize(made), token: null });
       throw conflict("too_many_operators", `There are ${MOST_OPERATORS} live operators. Revoke one that is not used.`);
     }
     return created({ ...serialize(row), token: text });

@@ -31,7 +31,7 @@ async function planOf({ headers }: Request, ports: PlatformPorts): Promise<{ pla
   const authentication = await authenticate(headers, ports);
   if (!authentication.ok) return withoutKey(authentication.refusal);
   const { caller } = authentication;
-  const answer = await askOrRefuse(ports, caller.number, null, (object) => object.standing(caller.digest));
+  const answer = await askOrRefuse(ports, caller.number, null, (object) => object.standing(caller.digest, "read"));
   if (!answer) return { plan: null };
   return answer.ok ? { plan: planAt(answer.standing.account, ports.now()) } : withoutKey(answer.refusal);
 }

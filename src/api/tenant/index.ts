@@ -20,6 +20,7 @@ import { recordChange } from "../kit/change-log.ts";
 import { contextOf } from "../kit/context.ts";
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
+import { carryOutOnce } from "../kit/once.ts";
 import { answerError, Problem, type ProblemStatus } from "../kit/problem.ts";
 import { ApiRoutes, type Route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
@@ -61,7 +62,9 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
       // A member's call is refused: that needs no row.
       if (!manages(standing.key)) return call.carryOut();
       const actor = { kind: "key", id: caller.keyId, name: standing.key.name } as const;
-      return recordChange(context, actor, call, caller.account);
+      return carryOutOnce(context, `key ${caller.number} ${caller.keyId}`, call, (once) =>
+        recordChange(context, actor, once, caller.account),
+      );
     },
   });
   addSelfAccount(api);
@@ -87,7 +90,8 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
   const authentication = await authenticate(context.req.raw.headers, ports);
   if (!authentication.ok) return no(authentication.refusal);
   const { caller } = authentication;
-  const answer = await askOrRefuse(ports, caller.number, callId, (object) => object.standing(caller.digest));
+  const purpose = context.req.method === "GET" ? "read" : "change";
+  const answer = await askOrRefuse(ports, caller.number, callId, (object) => object.standing(caller.digest, purpose));
   if (!answer) return no({ kind: "bad_key", why: "unknown" });
   if (!answer.ok) return no(answer.refusal);
   const { standing } = answer;

@@ -41,7 +41,8 @@ export type KeyAction =
   | { kind: "create_key"; id: KeyId; digest: KeyDigest; lastFour: string; fields: KeyFields }
   | { kind: "amend_key"; id: KeyId; changes: KeyChanges }
   | { kind: "revoke_key"; id: KeyId }
-  | { kind: "rotate_key"; id: KeyId; digest: KeyDigest; lastFour: string; graceMs: number };
+  /** `ref`: a second rotation with it does nothing. */
+  | { kind: "rotate_key"; id: KeyId; digest: KeyDigest; lastFour: string; graceMs: number; ref?: string | null };
 export type TeamAction =
   | { kind: "create_team"; id: TeamId; fields: TeamFields }
   | { kind: "amend_team"; id: TeamId; changes: TeamChanges }
@@ -51,8 +52,11 @@ export type ManageAction = KeyAction | TeamAction;
 /** `exceeds`: the acting key has less than the change would give in this field (named as in the request body). */
 export type Denial = { why: "role" | "own_key" | "team_key" } | { why: "exceeds"; field: string };
 
-/** `digests`: the edge records to drop where the action ends the key's secrets. */
-export type ManagedKey = { kind: "key"; key: Key; digests: readonly KeyDigest[] } | NotManaged;
+/**
+ * `digests`: the edge records to drop where the action ends the key's secrets. `anew` is false if an earlier attempt had
+ * created or rotated it: then the secret of this one opens nothing.
+ */
+export type ManagedKey = { kind: "key"; key: Key; digests: readonly KeyDigest[]; anew: boolean } | NotManaged;
 export type ManagedTeam = { kind: "team"; team: Team } | NotManaged;
 export type NotManaged =
   /** The acting key is not live. */

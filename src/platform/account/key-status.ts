@@ -3,20 +3,29 @@
  * local.
  */
 
+import { CHANGES_A_MINUTE } from "../../core/account/change-record.ts";
 import type { LevelStanding, StandingAnswer } from "../../core/account/key-status.ts";
 import type { Account } from "../../core/account/tenant.ts";
+import { MINUTE, TrailingCount } from "../../core/account/trailing-count.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { refused } from "../../core/outcome.ts";
+import type { Refusal } from "../../core/refusal.ts";
 import { authenticate } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
 import type { Books } from "./state.ts";
 
-export function standing(books: Books, digest: KeyDigest, nowMs: number): StandingAnswer {
+/** Changes that the account's keys tried, refused ones too; forgotten with the state. */
+const tried = new WeakMap<Books, TrailingCount>();
+
+/** `change`: the caller is about to change keys or teams. */
+export function standing(books: Books, digest: KeyDigest, purpose: "read" | "change", nowMs: number): StandingAnswer {
   expireDue(books, nowMs);
   const found = authenticate(books, digest, nowMs);
   if (!found.ok) return found;
   const refusal = books.takeFree(found.caller, "local", nowMs);
   if (refusal) return refused(refusal);
+  const often = purpose === "change" ? tooOften(books, nowMs) : undefined;
+  if (often) return refused(often);
   const { key, team } = found.caller;
   const freeLevels = books.freeLevels(found.caller, "upstream", nowMs);
   const budgets = books.budgets(found.caller, nowMs);
@@ -37,6 +46,17 @@ export function standing(books: Books, digest: KeyDigest, nowMs: number): Standi
     };
   });
   return { ok: true, standing: { account: accountOf(books), team, key, levels } };
+}
+
+function tooOften(books: Books, nowMs: number): Refusal | undefined {
+  const changes = tried.get(books) ?? new TrailingCount(MINUTE);
+  tried.set(books, changes);
+  const fitsAtMs = changes.fitsAtMs(1, CHANGES_A_MINUTE, nowMs) ?? nowMs;
+  if (fitsAtMs > nowMs) {
+    return { kind: "too_many_changes", allowed: CHANGES_A_MINUTE, in: "minute", retryAfterMs: fitsAtMs - nowMs };
+  }
+  changes.add(nowMs, 1);
+  return undefined;
 }
 
 function accountOf(books: Books): Account {

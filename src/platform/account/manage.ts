@@ -66,11 +66,15 @@ function manageKey(books: Books, ceiling: Ceiling, action: KeyAction, nowMs: num
 function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowMs: number, caps: Caps): ManagedKey {
   const { keys, tenants } = books;
   const digests = keys.digests(action.id);
+  let anew = true;
   switch (action.kind) {
     case "create_key": {
       if (!tenants.mayHold(action.fields.team)) return { kind: "no_team" };
       // Asked twice, it is made once, and what is made already needs no room.
-      if (keys.key(action.id)) break;
+      if (keys.key(action.id)) {
+        anew = false;
+        break;
+      }
       if (grantsCompute(books, action.fields.scopes)) return { kind: "compute_not_enabled" };
       if (keys.atLeast(caps.keys)) return tooMany(caps.keys);
       keys.create(action.id, action.digest, action.lastFour, action.fields, nowMs);
@@ -85,11 +89,11 @@ function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowM
       keys.revoke(action.id, nowMs);
       break;
     case "rotate_key":
-      keys.rotate(action.id, action.digest, action.lastFour, nowMs + Math.max(0, action.graceMs));
+      anew = keys.rotate(action, nowMs + Math.max(0, action.graceMs));
       break;
   }
   const key = keys.key(action.id);
-  return key ? { kind: "key", key, digests } : { kind: "unknown" };
+  return key ? { kind: "key", key, digests, anew } : { kind: "unknown" };
 }
 
 /** Whether a key would get the compute scope while its account is not enabled for compute. What it has stays. */

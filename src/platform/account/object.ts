@@ -241,8 +241,8 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
     });
   }
 
-  async standing(digest: KeyDigest): Promise<StandingAnswer | undefined> {
-    return this.#store.transact((books, nowMs) => standing(books, digest, nowMs));
+  async standing(digest: KeyDigest, purpose: "read" | "change"): Promise<StandingAnswer | undefined> {
+    return this.#store.transact((books, nowMs) => standing(books, digest, purpose, nowMs));
   }
 
   // Compute

@@ -273,6 +273,10 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (second, key_id)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- The idempotent call that made this secret: it rotates a key once.
+  ALTER TABLE digests ADD COLUMN rotation TEXT;
+  `,
 ];
 
 const SCHEMA = "schema";

@@ -35,23 +35,34 @@ const accountOf = (stored: Stored): AccountRow => ({
 
 /**
  * Inserts a new account's row, or returns the row that already has this id. Without an id it becomes `acct_<number>`.
+ * `madeBy`: the idempotent call that makes it.
  */
 export async function enterAccount(
   books: D1Database,
   id: string | undefined,
   name: string,
   nowMs: number,
+  madeBy: string | null = null,
 ): Promise<AccountRow> {
   const interim = id ?? `new ${crypto.randomUUID()}`;
   const insert = books
-    .prepare("insert into accounts (id, name, created_ms) values (?1, ?2, ?3) on conflict (id) do nothing")
-    .bind(interim, name, nowMs);
+    .prepare(
+      `insert into accounts (id, name, created_ms, made_by) values (?1, ?2, ?3, ?4)
+       on conflict (id) do update set made_by = excluded.made_by where opened_ms is null`,
+    )
+    .bind(interim, name, nowMs, madeBy);
   const naming = id === undefined ? "id = 'acct_' || number" : "id = id";
   const give = books.prepare(`update accounts set ${naming} where id = ?1 returning ${COLUMNS}`).bind(interim);
   const [, given] = await books.batch<Stored>([insert, give]);
   const stored = given?.results[0];
   if (!stored) throw new Error("the books gave no row for a new account");
   return accountOf(stored);
+}
+
+/** The account that this idempotent call made or began to make. */
+export async function accountMadeBy(books: D1Database, madeBy: string): Promise<AccountRow | undefined> {
+  const stored = await books.prepare(`select ${COLUMNS} from accounts where made_by = ?1`).bind(madeBy).first<Stored>();
+  return stored ? accountOf(stored) : undefined;
 }
 
 export async function markOpened(books: D1Database, account: AccountRow, name: string, nowMs: number): Promise<void> {

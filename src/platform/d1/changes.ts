@@ -1,5 +1,10 @@
-/** The log of changes in the books. Rows are added and get their outcome once; nothing else changes or deletes them. */
+/**
+ * The log of changes in the books. Rows are added and get their outcome once. What operators changed stays; of what
+ * tenants' keys changed, the newest rows of each account stay for a time, so that no tenant can fill the books.
+ */
+
 import type { JsonObject } from "../../core/account/change-record.ts";
+import { CHANGES_KEPT } from "../../core/account/change-record.ts";
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { cutPage } from "./cut-page.ts";
 
@@ -23,10 +28,13 @@ export interface NewChange {
   readonly fields: readonly string[];
 }
 
-/** `unknown`: the change was begun and never answered; it may have been made. */
+/**
+ * `unknown`: the change was begun and never answered; it may have been made. `partly`: it was refused after a part of it
+ * was made.
+ */
 export interface Change extends NewChange {
   readonly id: number;
-  readonly outcome: "done" | "unknown";
+  readonly outcome: "done" | "partly" | "unknown";
   readonly before: JsonObject | null;
   readonly after: JsonObject | null;
 }
@@ -56,36 +64,76 @@ interface Stored {
   after: string | null;
 }
 
-/** Writes a change that is about to be made; returns its id. */
-export async function beginChange(books: D1Database, change: NewChange): Promise<number> {
+const DAY_MS = 24 * 60 * 60_000;
+
+/**
+ * Writes a change that is about to be made; returns its id. Null if it is a key's, and `mostOfKeys` changes by keys of
+ * its account stand in the last 24 h.
+ */
+export async function beginChange(books: D1Database, change: NewChange, mostOfKeys: number): Promise<number | null> {
   const { actor, account, action, target, fields, atMs } = change;
   const { meta } = await books
     .prepare(
       `insert into changes (at_ms, actor_kind, actor, actor_name, account, action, target, fields, outcome)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'unknown')`,
+       select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'unknown' where ?2 = 'operator' or
+         (select count(*) from changes where account = ?5 and actor_kind = 'key' and at_ms > ?9) < ?10`,
     )
-    .bind(atMs, actor.kind, actor.id, actor.name, account, action, target, JSON.stringify(fields))
+    .bind(
+      atMs,
+      actor.kind,
+      actor.id,
+      actor.name,
+      account,
+      action,
+      target,
+      JSON.stringify(fields),
+      atMs - DAY_MS,
+      mostOfKeys,
+    )
     .run();
-  return meta.last_row_id;
+  return meta.changes > 0 ? meta.last_row_id : null;
 }
 
 /** `account`: whose it turned out to be, where the request did not say. */
 export async function changeDone(
   books: D1Database,
   id: number,
-  { before, after, account }: Pick<Change, "before" | "after" | "account">,
+  { before, after, account, outcome }: Pick<Change, "before" | "after" | "account" | "outcome">,
 ): Promise<void> {
   await books
-    .prepare(
-      "update changes set outcome = 'done', before = ?2, after = ?3, account = coalesce(account, ?4) where id = ?1",
-    )
-    .bind(id, before && JSON.stringify(before), after && JSON.stringify(after), account)
+    .prepare("update changes set outcome = ?5, before = ?2, after = ?3, account = coalesce(account, ?4) where id = ?1")
+    .bind(id, before && JSON.stringify(before), after && JSON.stringify(after), account, outcome)
     .run();
 }
 
 /** The call was refused: nothing was changed, so nothing is to be told. */
 export async function changeRefused(books: D1Database, id: number): Promise<void> {
   await books.prepare("delete from changes where id = ?1 and outcome = 'unknown'").bind(id).run();
+}
+
+/** The most rows that one call deletes. */
+const DELETED_AT_ONCE = 500;
+
+/** Drops the oldest rows of an account's keys beyond those that are kept. */
+export async function pruneChangesOf(books: D1Database, account: string, kept = CHANGES_KEPT): Promise<void> {
+  await books
+    .prepare(
+      `delete from changes where id in (select id from changes where account = ?1 and actor_kind = 'key'
+         order by at_ms desc, id desc limit ?3 offset ?2)`,
+    )
+    .bind(account, kept, DELETED_AT_ONCE)
+    .run();
+}
+
+/** Drops rows of keys from before `beforeMs`. */
+export async function pruneChanges(books: D1Database, beforeMs: number, limit: number): Promise<void> {
+  await books
+    .prepare(
+      `delete from changes where id in
+         (select id from changes where at_ms < ?1 and actor_kind = 'key' order by at_ms limit ?2)`,
+    )
+    .bind(beforeMs, limit)
+    .run();
 }
 
 /** Newest first. */

@@ -36,7 +36,7 @@ const operatorOf = (stored: Stored): OperatorRow => ({
   revokedMs: stored.revoked_ms,
 });
 
-/** False if there are as many live ones as there may be. */
+/** False if there are as many live ones as there may be, or one of this id. */
 export async function addOperator(
   books: D1Database,
   { id, name, role, lastFour, createdMs }: OperatorRow,
@@ -46,7 +46,8 @@ export async function addOperator(
   const { meta } = await books
     .prepare(
       `insert into operators (id, name, role, digest, last_four, created_ms)
-       select ?1, ?2, ?3, ?4, ?5, ?6 where (select count(*) from operators where revoked_ms is null) < ?7`,
+       select ?1, ?2, ?3, ?4, ?5, ?6 where (select count(*) from operators where revoked_ms is null) < ?7
+       on conflict (id) do nothing`,
     )
     .bind(id, name, role, digest, lastFour, createdMs, most)
     .run();

@@ -11,9 +11,12 @@
  * is set aside in a table of its own and confirmed, so that the account stops sending it. Ends of calls from the same
  * queue go to their objects (queued-ends.ts).
  */
+import { CHANGES_KEPT_DAYS } from "../../core/account/change-record.ts";
 import type { UsageEvent } from "../../core/account/hold.ts";
 import type { AccountNumber, CallId } from "../../core/ids.ts";
 import { accountObject } from "../account/stub.ts";
+import { pruneChanges } from "../d1/changes.ts";
+import { pruneCalls } from "../d1/idempotent-calls.ts";
 import { sumDays } from "../d1/usage-days.ts";
 import { writeUsage } from "../d1/usage-events.ts";
 import { deleteOldUsage, sumHours } from "../d1/usage-hours.ts";
@@ -182,6 +185,8 @@ export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void>
   await attempt("sum_usage", () => sumHours(env.BOOKS, nowMs, HOURS_PER_RUN));
   await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
   await attempt("delete_usage", () => deleteOldUsage(env.BOOKS, beforeMs, DELETIONS_PER_RUN));
+  await attempt("prune_calls", () => pruneCalls(env.BOOKS, nowMs, DELETIONS_PER_RUN));
+  await attempt("prune_changes", () => pruneChanges(env.BOOKS, nowMs - CHANGES_KEPT_DAYS * DAY_MS, DELETIONS_PER_RUN));
   await attempt("publish_routing", () =>
     republish({ kv: env.EDGE, books: env.BOOKS, now: () => nowMs, waitUntil: () => undefined, log }),
   );

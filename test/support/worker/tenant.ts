@@ -9,20 +9,21 @@ import { type Answer, done, type Json } from "./operator.ts";
 
 const { app } = selfServiceApp();
 
-/** `through`: changes what the application is given. */
+/** `through`: changes what the application is given. `more`: headers. */
 export async function as(
   key: string,
   method: string,
   path: string,
   body?: unknown,
   through: (ports: PlatformPorts) => PlatformPorts = (ports) => ports,
+  more: Readonly<Record<string, string>> = {},
 ): Promise<Answer> {
   const secrets = await readSecrets(env);
   if (!secrets.ok) throw new Error(secrets.fault.message);
   const context = createExecutionContext();
   const request = new Request(`http://gateway.test${path}`, {
     method,
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...more },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
   const ports = through(openPorts(env, context, secrets.secrets));

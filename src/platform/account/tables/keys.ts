@@ -23,6 +23,14 @@ export interface FoundKey {
   readonly validUntilMs: number | null;
 }
 
+/** `ref` names the rotation, so that it happens once. */
+export interface Rotation {
+  readonly id: KeyId;
+  readonly digest: KeyDigest;
+  readonly lastFour: string;
+  readonly ref?: string | null;
+}
+
 type StoredKey = {
   seq: number;
   id: string;
@@ -119,8 +127,13 @@ export class Keys {
     this.#forget();
   }
 
-  /** Gives the key a new secret. The older ones end at `validUntilMs`, or at their own end if that is sooner. */
-  rotate(id: KeyId, digest: KeyDigest, lastFour: string, validUntilMs: number): void {
+  /**
+   * Gives the key a new secret. The older ones end at `validUntilMs`, or at their own end if that is sooner. False if
+   * it was rotated with this `ref` before.
+   */
+  rotate({ id, digest, lastFour, ref = null }: Rotation, validUntilMs: number): boolean {
+    const done = this.#sql.exec("SELECT 1 FROM digests WHERE key_id = ? AND rotation = ?", id, ref);
+    if (done.toArray().length > 0) return false;
     this.#sql.exec(
       "UPDATE digests SET valid_until_ms = min(coalesce(valid_until_ms, ?), ?) WHERE key_id = ?",
       validUntilMs,
@@ -128,8 +141,9 @@ export class Keys {
       id,
     );
     this.#sql.exec("UPDATE keys SET last_four = ? WHERE id = ?", lastFour, id);
-    this.#addDigest(digest, id);
+    this.#addDigest(digest, id, ref);
     this.#forget();
+    return true;
   }
 
   digests(id: KeyId): readonly KeyDigest[] {
@@ -142,8 +156,8 @@ export class Keys {
     this.#cachedChars = 0;
   }
 
-  #addDigest(digest: KeyDigest, id: KeyId): void {
-    this.#sql.exec("INSERT INTO digests (digest, key_id) VALUES (?, ?)", digest, id);
+  #addDigest(digest: KeyDigest, id: KeyId, rotation: string | null = null): void {
+    this.#sql.exec("INSERT INTO digests (digest, key_id, rotation) VALUES (?, ?, ?)", digest, id, rotation);
   }
 }
 
