@@ -4,16 +4,21 @@ import type { Say } from "./log.ts";
 
 const MINUTE_MS = 60_000;
 
-/** Supports "every N minutes" only; logs any other expression and ignores it. */
-export function runCrons(crons: readonly string[], miniflare: Miniflare, say: Say): void {
-  for (const cron of crons) {
+/**
+ * Runs them in their intervals, and gives a function that runs them all now: a process that ended before its changes
+ * were published leaves that to the next run, and nobody who starts it again should wait minutes for it.
+ * Supports "every N minutes" only; logs any other expression and ignores it.
+ */
+export function openCrons(crons: readonly string[], miniflare: Miniflare, say: Say): () => Promise<void> {
+  const known = crons.filter((cron) => {
     const minutes = Number(/^\*\/(\d{1,2}) \* \* \* \*$/.exec(cron)?.[1]);
-    if (!minutes) {
-      say(`the cron "${cron}" is not run here: only "*/N * * * *" is`, "warn");
-      continue;
-    }
-    setInterval(() => void run(cron, miniflare, say), minutes * MINUTE_MS).unref();
-  }
+    if (!minutes) say(`the cron "${cron}" is not run here: only "*/N * * * *" is`, "warn");
+    else setInterval(() => void run(cron, miniflare, say), minutes * MINUTE_MS).unref();
+    return minutes > 0;
+  });
+  return async () => {
+    for (const cron of known) await run(cron, miniflare, say);
+  };
 }
 
 async function run(cron: string, miniflare: Miniflare, say: Say): Promise<void> {

@@ -10,7 +10,7 @@ import { dirname, join, resolve } from "node:path";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
 import { bundle } from "./bundle.ts";
-import { runCrons } from "./crons.ts";
+import { openCrons } from "./crons.ts";
 import { type Say, sayAs } from "./log.ts";
 import { migrate } from "./migrations.ts";
 import type { Running } from "./shutdown.ts";
@@ -37,6 +37,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   const say = sayAs(spec.label);
   const runtime = new RuntimeLog(say, () => running.end(1));
   const pidFile = join(state.runDir, `${spec.label}.pid`);
+  let runCrons = async (): Promise<void> => undefined;
   process.env.MINIFLARE_WORKERD_PATH = join(import.meta.dirname, "workerd.sh");
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -55,7 +56,10 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
       unsafeRuntimeEnv: { WORKERD_BINARY: workerdBinary(), WORKERD_PID_FILE: pidFile },
       log: runtime,
       handleStructuredLogs: ({ level, message }) => say(message, level),
-      unsafeHandleRuntimeRestart: () => say(`workerd runs again as process ${readPid(pidFile)}`),
+      unsafeHandleRuntimeRestart: () => {
+        say(`workerd runs again as process ${readPid(pidFile)}`);
+        void runCrons();
+      },
     }),
   );
   running.onEnd(async () => {
@@ -70,7 +74,8 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
     const applied = await migrate(await miniflare.getD1Database(binding), dir);
     if (applied.length > 0) say(`migrations applied: ${applied.join(", ")}`);
   }
-  runCrons(config.triggers.crons ?? [], miniflare, say);
+  runCrons = openCrons(config.triggers.crons ?? [], miniflare, say);
+  await runCrons();
 }
 
 /** Variables of wrangler.toml that the environment overrides. */

@@ -33,8 +33,8 @@ const ROUNDS: Record<"key" | "team" | "account", Partial<Limits>>[] = [
 ];
 const CLIENTS = 64;
 /** Of one client: so that what frees again is asked for again. */
-const MOST_CALLS = 16;
-const MOST_REFUSALS = 12;
+const MOST_CALLS = 12;
+const MOST_REFUSALS = 6;
 /** All of a round lies in one window of a minute. */
 const ROUND_MS = 50_000;
 
@@ -144,14 +144,15 @@ function mostAtOnce(executions: readonly Executed[]): number {
 }
 
 describe("64 clients over three keys of two teams against every limit at once", () => {
-  const refusals = new Set<string>();
-
   test.each(ROUNDS)("tight: $key, $team, $account", async (round) => {
     const { tenant, keys, target } = await stage(round);
     const beganMs = Date.now();
     const seen = await storm(tenant, keys, target);
     expect(Date.now() - beganMs).toBeLessThan(ROUND_MS);
-    for (const refusal of seen.refusals) refusals.add(refusal);
+    // Which of the tight ones is met first is chance; another one never is.
+    const tight = Object.entries(round).map(([level, limits]) => `${level} ${Object.keys(limits)[0]}`);
+    expect(tight).toEqual(expect.arrayContaining([...seen.refusals]));
+    expect(seen.refusals.size).toBeGreaterThan(0);
 
     const executions = (await operator.sandbox.executions(target)) as Executed[];
     expect(executions.map(({ request_id }) => request_id).sort()).toEqual([...seen.served.keys()].sort());
@@ -170,12 +171,36 @@ describe("64 clients over three keys of two teams against every limit at once", 
     expect(await tenant.charges()).toHaveLength(executions.length);
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0, overrun_usd: 0 });
   });
+});
 
-  test("every limit at every level was among the refusals", () => {
-    const tight = ROUNDS.flatMap((round) =>
-      Object.entries(round).map(([level, limits]) => `${level} ${Object.keys(limits)[0]}`),
-    );
-    expect([...refusals].sort()).toEqual(tight.sort());
+/** As tight as lets one call pass and no second. */
+const TIGHT: Limits = {
+  rpm_limit: 1,
+  tpm_limit: 700,
+  rpd_limit: 1,
+  max_parallel_requests: 1,
+  max_budget: 0.0007,
+};
+
+describe.each(["key", "team", "account"] as const)("where only the %s has a tight limit", (level) => {
+  test.each(Object.keys(TIGHT) as (keyof Limits)[])("%s lets one call pass and refuses the second", async (limit) => {
+    const { tenant, keys, target } = await stage({
+      key: {},
+      team: {},
+      account: {},
+      [level]: { [limit]: TIGHT[limit] },
+    });
+    const ask = (fields: object) => {
+      const headers = { authorization: `Bearer ${keys[0]!.key}` };
+      const messages = [{ role: "user", content: "Hi" }];
+      return tenant.post({ model: target, messages, stream: true, ...fields }, { headers });
+    };
+    // It runs until the second has been refused. What it may use leaves no room for as much again.
+    const first = await ask({ max_tokens: 256, sandbox_output_tokens: 256, sandbox_frame_delay_ms: 100 });
+    expect(first.status).toBe(200);
+    const second = await ask({ max_tokens: 256 });
+    expect(nameOf((await second.json()) as ErrorBody)).toBe(`${level} ${limit}`);
+    await first.body?.cancel();
   });
 });
 

@@ -39,6 +39,8 @@ describe("what it prints", () => {
     return found.trim();
   };
 
+  const wordAt = (start: string): string => line(start).split(/\s+/).at(-1) ?? "";
+
   /** Of the last start. */
   const rentalLines = (): string[] => {
     const last = tollgate.output.slice(tollgate.output.lastIndexOf("base URL"));
@@ -52,8 +54,8 @@ describe("what it prints", () => {
   });
 
   test("the admin token opens the operator's API", async () => {
-    const token = line("admin token").split(/\s+/).at(-1);
-    const url = line("admin API").split(/\s+/).at(-1);
+    const token = wordAt("admin token");
+    const url = wordAt("admin API");
     const response = await fetch(`${url}/accounts/demo`, { headers: { authorization: `Bearer ${token}` } });
     expect(await response.json()).toMatchObject({ id: "demo" });
   });
@@ -70,7 +72,7 @@ describe("what it prints", () => {
   test("a second start prints the same key and token, makes nothing twice, and keeps balance and ledger", async () => {
     const [key, token] = [line("key"), line("admin token")];
     const operator = new Operator(tollgate);
-    const adminToken = token.split(/\s+/).at(-1) ?? "";
+    const adminToken = wordAt("admin token");
     const read = async (path: string) => {
       const response = await fetch(`${operator.url}/admin${path}`, {
         headers: { authorization: `Bearer ${adminToken}` },
@@ -86,18 +88,32 @@ describe("what it prints", () => {
     await run("bash", ["-c", `${line("curl -N")} --silent --show-error --fail`]);
   });
 
-  test("a state of a version without compute is given it, with a key that has the scope", async () => {
-    const admin = new OperatorClient({ url: tollgate.url, token: line("admin token").split(/\s+/).at(-1) ?? "" });
-    const key = line("key");
+  test("a state of a version without compute is given it, with a key that has the scope; what a killed process did not publish holds", async () => {
+    const admin = new OperatorClient({ url: tollgate.url, token: wordAt("admin token") });
+    const key = wordAt("key");
     await admin.call("PATCH", "/accounts/demo", { compute_enabled: false, compute_upstream: null });
     rmSync(join(tollgate.stateDir, "secrets", "demo-compute"));
-    await tollgate.restart();
-    expect([line("key") === key, rentalLines().length]).toEqual([false, 3]);
+    // The second change in a second waits to be published.
+    for (const price_usd of [7, 8]) {
+      await admin.putPrices("gpu/A100", { prices: { gpu_hours: { cost_usd: 1, price_usd } } });
+    }
+    const pids = [tollgate.workerdPid("gateway"), tollgate.workerdPid("sandbox")];
+    await tollgate.end("SIGKILL");
+    await eventually("no workerd", () => !pids.some(isAlive));
+    await tollgate.launch();
+    expect([wordAt("key") === key, rentalLines().length]).toEqual([false, 3]);
+    const headers = { authorization: `Bearer ${wordAt("key")}` };
+    const response = await fetch(`${tollgate.url}/platform/gpu-prices`, { headers });
+    expect(await response.json()).toContainEqual(expect.objectContaining({ gpu_type: "A100", hourly_rate_usd: 8 }));
   });
 
   test("the other curl lines launch a GPU instance, show it and end it", async () => {
+    /** A refusal is in `stdout` of the error. */
     const call = async <Body>(command = "", id = 0) => {
-      const { stdout } = await run("bash", ["-c", `${command.replace("/ID", `/${id}`)} --silent --fail-with-body`]);
+      const line = `${command.replace("/ID", `/${id}`)} --silent --show-error --fail-with-body`;
+      const { stdout } = await run("bash", ["-c", line]).catch((error) => {
+        throw new Error(`${error.message}${error.stdout}\n${tollgate.output.slice(-2_000)}`);
+      });
       return JSON.parse(stdout) as Body;
     };
     const [launch, see, end] = rentalLines();
