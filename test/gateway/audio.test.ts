@@ -132,6 +132,46 @@ describe("audio that was made", () => {
     expect(world.settled[0]).toMatchObject({ outcome: "client_gone", reading: { usage: { audio_seconds: 240 } } });
   });
 
+  it("for a client that left before the first sound: its text is charged, once the service may have spoken it", async () => {
+    const { upstream, world, leave } = await left(true);
+    leave.abort();
+    await world.idle();
+    expect(upstream.cancelled).toBe(true);
+    expect(world.settled).toEqual([
+      expect.objectContaining({
+        outcome: "client_gone",
+        reading: { source: "own_count", usage: { audio_seconds: 6_000 } },
+      }),
+    ]);
+  });
+
+  it.each([
+    ["to its end: what it made, which is nothing", true, { source: "exact", usage: { audio_seconds: 0 } }],
+    ["for 25 s: its text", false, { source: "own_count", usage: { audio_seconds: 6_000 } }],
+  ])("for a client that left, and an account that drains, a silent answer costs, read %s", async (_, ends, reading) => {
+    vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout"] });
+    try {
+      const { upstream, world, leave } = await left(true, "drain");
+      leave.abort();
+      if (ends) upstream.close();
+      await vi.advanceTimersByTimeAsync(25_100);
+      await world.idle();
+      expect(world.settled).toEqual([expect.objectContaining({ outcome: "client_gone", reading })]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it("that breaks off before the first sound costs a client that stayed nothing", async () => {
+    const { upstream, reader, world } = await left(true);
+    upstream.cut();
+    await expect(reader.read()).rejects.toThrow();
+    await world.idle();
+    expect(world.settled).toEqual([
+      expect.objectContaining({ outcome: "stream_broken", reading: { source: "exact", usage: { audio_seconds: 0 } } }),
+    ]);
+  });
+
   it("for a client that left: what is no stream is read to its end, and all of it is charged", async () => {
     const { upstream, reader, world, leave } = await left(false);
     upstream.send(mp3Frames("mpeg2", 10));

@@ -41,15 +41,17 @@ const ALONE = routed(alias("chat", [target("only:1")]));
 const worldOf = (script: Script, options: Partial<FakeOptions> = {}): FakeWorld =>
   fakeWorld({ script, routing: routed({}), ...options });
 
-async function call(world: FakeWorld, body: object = CHAT, endpoint: Endpoint = chatCompletions, signal?: AbortSignal) {
-  const request = new Request("http://gateway.test/", {
+const requestOf = (body: object, signal?: AbortSignal): Request =>
+  new Request("http://gateway.test/", {
     method: "POST",
     headers: { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" },
     body: JSON.stringify(body),
     ...(signal && { signal }),
   });
+
+async function call(world: FakeWorld, body: object = CHAT, endpoint: Endpoint = chatCompletions, signal?: AbortSignal) {
   const sentBefore = world.sent.length;
-  const response = await serve(request, endpoint, {}, world.ports);
+  const response = await serve(requestOf(body, signal), endpoint, {}, world.ports);
   const text = await response.text();
   await world.idle();
   const asked = world.sent.slice(sentBefore).map((sent) => sent.target.model);
@@ -351,6 +353,29 @@ describe("a client that has left", () => {
         expect.objectContaining({ lostTries: 0, reason: "client_gone", status: 499, servedBy: null }),
       ]);
     }
+  });
+
+  it("while its admission is asked: the hold is released, by work that the platform does not tear down", async () => {
+    const leave = new AbortController();
+    const background: Promise<unknown>[] = [];
+    const world = worldOf(() => json(COMPLETION));
+    const { ports } = world;
+    const account: typeof ports.account = (number) => ({
+      ...ports.account(number),
+      admit: async (request) => {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        leave.abort();
+        background.push(world.idle());
+        return ports.account(number).admit(request);
+      },
+    });
+    void serve(requestOf(CHAT, leave.signal), chatCompletions, {}, { ...ports, account });
+    await vi.waitFor(() => expect(background).toHaveLength(1));
+    // Of a call whose client has left, only what was registered by then goes on for sure.
+    await background[0];
+    expect([world.admitted.length, world.released.length, world.sent.length]).toEqual([1, 1, 0]);
+    await world.idle();
+    expect(world.released).toEqual([expect.objectContaining({ lostTries: 0, reason: "client_gone" })]);
   });
 
   it("between two targets: the second is not asked, and what was not executed costs nothing", async () => {

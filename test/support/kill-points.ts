@@ -30,7 +30,7 @@ export const KILL_POINTS = {
   "mid stream": { file: "gateway/stream/relay.ts", line: "sound = await passage.take(value);", where: "after" },
   "usage seen": {
     file: "gateway/flows/deliver.ts",
-    line: "const { outcome, firstByteAtMs, passedBroken } = await stream.ended;",
+    line: "const { outcome, whole, firstByteAtMs, passedBroken } = await stream.ended;",
     where: "after",
   },
   "before its end is told": {

@@ -33,8 +33,8 @@ export const charactersOf = (text: string): number => {
 };
 
 /**
- * Charges `audio_seconds` for the audio that passed. If its format cannot be measured, or the client left before it
- * began, own count settles the call: 0.06 s per character, divided by the speed.
+ * Charges `audio_seconds` for the audio that passed. If its format cannot be measured, or the client left before the
+ * first sound, own count settles the call: 0.06 s per character, divided by the speed, and the silence asked for.
  */
 export function audioMade<Body>(spokenOf: (body: Body) => Spoken): Meter<Body> {
   return {
@@ -44,17 +44,20 @@ export function audioMade<Body>(spokenOf: (body: Body) => Spoken): Meter<Body> {
       return { fixed: { audio_seconds: spokenMs + Math.ceil(paddingMs) + (recordingMs ?? 0) } };
     },
     reader: (body) => {
-      const { characters, speed } = spokenOf(body);
-      return audioReader(Math.round((characters * OWN_CHARACTER_MS) / speed));
+      const { characters, speed, paddingMs = 0 } = spokenOf(body);
+      return audioReader(Math.round((characters * OWN_CHARACTER_MS) / speed + paddingMs));
     },
   };
 }
 
 function audioReader(ownCountMs: number): BytesReader {
   let measure: AudioMeasure | undefined;
+  let left = false;
   const reading = (): Reading => {
     const measuredMs = measure?.ms ?? null;
-    if (measuredMs === null) return { source: "own_count", usage: { audio_seconds: ownCountMs } };
+    // The service may have spoken all of it by then. A whole answer without sound costs nothing.
+    const leftSilent = left && measuredMs === 0;
+    if (measuredMs === null || leftSilent) return { source: "own_count", usage: { audio_seconds: ownCountMs } };
     return { source: "exact", usage: { audio_seconds: measuredMs } };
   };
   return {
@@ -65,6 +68,9 @@ function audioReader(ownCountMs: number): BytesReader {
       return true;
     },
     push: (chunk) => measure?.push(chunk),
+    left: () => {
+      left = true;
+    },
     reading,
   };
 }

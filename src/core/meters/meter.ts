@@ -105,5 +105,7 @@ export interface BytesReader {
   /** Whether this content type is acceptable. */
   accepts(contentType: string): boolean;
   push(chunk: Uint8Array): void;
+  /** The client left before the answer was whole. What passed may not show what the service made. */
+  left?(): void;
   reading(): Reading;
 }

@@ -23,7 +23,14 @@ import { deliver, type Ways } from "./deliver.ts";
 import { replay } from "./replay.ts";
 
 /** Admits a call and carries it out. A repeat of a call that was carried out before gets the answer of the first. */
-export async function admitAndCarryOut(routed: RoutedCall, ways: Ways, ports: Ports): Promise<Response> {
+export function admitAndCarryOut(routed: RoutedCall, ways: Ways, ports: Ports): Promise<Response> {
+  const response = carryOutOnce(routed, ways, ports);
+  // A client that leaves during the admission would tear down the call, and nobody would end the hold that it gets.
+  ports.waitUntil(response.catch(() => undefined));
+  return response;
+}
+
+async function carryOutOnce(routed: RoutedCall, ways: Ways, ports: Ports): Promise<Response> {
   const admitted = await admitOnce(routed, ports);
   if (!admitted.ok && admitted.earlier) return replay(routed, admitted.earlier, ports);
   if (!admitted.ok) return refuseCall(routed, admitted.refusal, ports, admitted.rates);

@@ -77,13 +77,14 @@ async function pass(
   };
   const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
   respond(new Response(stream.body, { status, headers }));
-  const { outcome, firstByteAtMs, passedBroken } = await stream.ended;
+  const { outcome, whole, firstByteAtMs, passedBroken } = await stream.ended;
   lifetime.settling();
   if (passedBroken) {
     health.passedBrokenAtMs = ports.now();
     const { upstream, model } = servedBy;
     ports.log({ event: "broken_event_passed", call: admitted.callId, upstream, model });
   }
+  if (reader.kind === "bytes" && outcome === "client_gone" && !whole) reader.left?.();
   const reading = reader.reading();
   const { leftAtMs } = lifetime;
   const { lostTries } = forwarded;

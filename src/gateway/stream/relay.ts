@@ -29,6 +29,8 @@ export interface Relay {
 }
 interface RelayEnd {
   readonly outcome: CallOutcome;
+  /** Whether all of the answer was read, whoever took it. */
+  readonly whole: boolean;
   readonly firstByteAtMs: number | null;
   /** An event that breaks the stream passed before it was read. */
   readonly passedBroken: boolean;
@@ -101,12 +103,12 @@ async function pump(
     // the call ends without it, and the watchdog cuts it off.
     dropping = setTimeout(() => {
       if (client.gone) passage.drop();
-      else end({ outcome: passage.outcome(false), firstByteAtMs, passedBroken: false });
+      else end({ outcome: passage.outcome(false), whole: false, firstByteAtMs, passedBroken: false });
     }, LAST_TAKEN_WITHIN_MS);
   };
   signal.addEventListener("abort", letGoNow);
   let firstByteAtMs: number | null = null;
-  const delivered = () => end({ outcome: "completed", firstByteAtMs, passedBroken: false });
+  const delivered = () => end({ outcome: "completed", whole: true, firstByteAtMs, passedBroken: false });
   const unreadPassage = unreadAllowed && nativePipe() ? passage.unread : null;
   const opening = new Opening();
   const afterword = new Afterword();
@@ -152,6 +154,6 @@ async function pump(
   if (!sound || over || client.gone) cancel();
   // A cancelled body ends like a complete one, so this is not the whole.
   const whole = over || (sound && !cancelled && !signal.aborted && (await passage.finish()));
-  end({ outcome: passage.outcome(whole), firstByteAtMs, passedBroken });
+  end({ outcome: passage.outcome(whole), whole, firstByteAtMs, passedBroken });
   await passage.close(whole, answer.idleMs, firstByteAtMs === null ? 0 : ports.now() - firstByteAtMs);
 }

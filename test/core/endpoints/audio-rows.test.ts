@@ -168,7 +168,10 @@ describe("bounds", () => {
   it("of a transcription: the recording's length; half an hour is the longest", () => {
     expect(bound(parseForm(transcription, HEAR), 61_234)).toEqual({ transcribed_seconds: 61_234 });
     expect(callOf(parseForm(transcription, HEAR)).recording).toMatchObject({ field: "file", longestMs: 1_800_000 });
-    expect(callOf(parseForm(textLocalEdit, EDIT)).recording).toMatchObject({ field: "source_audio", longestMs: null });
+    expect(callOf(parseForm(textLocalEdit, EDIT)).recording).toMatchObject({
+      field: "source_audio",
+      longestMs: null,
+    });
     expect(callOf(parseForm(voiceClone, CLONE)).recording).toBe(null);
   });
 
@@ -213,6 +216,29 @@ describe("readings", () => {
     expect(reader.reading()).toEqual({ source: "own_count", usage: { audio_seconds: 6_000 } });
     reader.accepts("audio/mpeg");
     expect(reader.reading()).toEqual({ source: "exact", usage: { audio_seconds: 0 } });
+  });
+
+  it.each(["wav", "mp3", "opus"] as const)(
+    "%s: a client that left before the first sound pays for its text, then for what passed",
+    (format) => {
+      const reader = bytesReader(parseJson({ ...SAY, input: "x".repeat(100) }));
+      reader.accepts("audio/whatever");
+      reader.left?.();
+      const pieces = [...encodeAudio(format, 3_000, true)];
+      for (const { bytes, madeMs } of pieces) {
+        expect(reader.reading().usage.audio_seconds).toBeGreaterThan(0);
+        reader.push(bytes);
+        const expected = madeMs === 0 ? { source: "own_count", ms: 6_000 } : { source: "exact", ms: madeMs };
+        expect(reader.reading()).toEqual({ source: expected.source, usage: { audio_seconds: expected.ms } });
+      }
+    },
+  );
+
+  it("the silence that an edit asks for is in our own count too", () => {
+    const edit = bytesReader(
+      parseForm(textLocalEdit, fields(EDIT, { edited_text: "x".repeat(10), padding_ms: "400" })),
+    );
+    expect(edit.reading()).toEqual({ source: "own_count", usage: { audio_seconds: 600 + 2 * 400 } });
   });
 
   it.each([

@@ -71,6 +71,32 @@ describe.concurrent("a client that leaves right after sending", () => {
   );
 });
 
+test("speech that is left before the first sound is charged the length of its text", async () => {
+  // Its headers say that the service took it; its sound is still to come, or lies in a buffer on the way.
+  const upstream = await ScriptedUpstream.start(async (exchange) => {
+    exchange.begin("audio/wav");
+    await exchange.closedEarly;
+  });
+  try {
+    const tenant = await operator.tenant();
+    const id = await operator.upstream(upstream.url);
+    const model = await operator.model(`silent-${id}`, {
+      kind: "speech",
+      prices: pricesOf("audio_seconds"),
+      upstream: id,
+    });
+    const body = { model, input: "x".repeat(100), voice: "v", stream: true };
+    const client = await rawly(tenant, jsonTo("/v1/audio/speech", body));
+    await client.until("200 OK");
+    client.reset();
+    const audit = await atRest(tenant);
+    expect(audit).toMatchObject({ ok: true, problems: [], operator_loss_usd: 0 });
+    expect((await tenant.charges()).map(({ amount_usd }) => amount_usd)).toEqual([-0.024]);
+  } finally {
+    await upstream.stop();
+  }
+});
+
 describe.concurrent("a client that takes nothing of a large answer", () => {
   test.each([
     // A stream is let go at once; what is not one is read to its end, for 25 s at most.
