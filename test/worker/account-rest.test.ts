@@ -7,8 +7,10 @@ import {
   expectSound,
   fakeClock,
   fakeQueue,
+  limits,
   newAccount,
   newObject,
+  releaseOf,
   request,
   rows,
   type Stub,
@@ -16,6 +18,7 @@ import {
 } from "../support/worker/account-support.ts";
 
 const DAY = 86_400_000;
+const MINUTE = 60_000;
 let advance: (byMs: number) => void;
 beforeEach(() => {
   advance = fakeClock();
@@ -133,4 +136,53 @@ it("is woken again by its next call", async () => {
   await runDurableObjectAlarm(stub);
   await stub.admit(request("c1", 5, { keyDigest: asId("digest-k") }));
   expect(((await nextAlarm(stub)) ?? 0) - Date.now()).toBe(120_000);
+});
+
+it("keeps no row of a call an hour after its end, and still knows what is to be known of it", async () => {
+  const { stub } = await newAccount({ balance: 1_000, key: { limits: limits({ rpd_limit: 5 }) } });
+  await fakeQueue(stub);
+  for (const id of ["settled", "released", "expired", "open"]) await stub.admit(request(id, 100));
+  await stub.settle(settlement("settled", 40));
+  await stub.release(releaseOf("released", 0));
+  await stub.renew(call("expired"), null);
+  const holds = async () => (await rows(stub, "SELECT call_id FROM holds ORDER BY call_id")).map((row) => row.call_id);
+  await rest(stub, 30 * MINUTE);
+  await stub.admit(request("running", 100));
+  expect(await holds()).toEqual(["expired", "open", "released", "running", "settled"]);
+  for (let minute = 0; minute < 45; minute++) {
+    await rest(stub, MINUTE);
+    await stub.renew(call("running"), null);
+  }
+  // Two expired unrenewed; one runs on.
+  expect(await holds()).toEqual(["expired", "open", "running"]);
+  await evictDurableObject(stub);
+  // A repeated end finds its entry; a repeated release does nothing.
+  expect(await stub.settle(settlement("settled", 90))).toEqual({ state: "settled", chargedNanoUsd: 40 });
+  expect(await stub.release(releaseOf("released", 0))).toMatchObject({ chargedNanoUsd: 0 });
+  expect(await stub.settle(settlement("expired", 70))).toEqual({ state: "expired", chargedNanoUsd: 70 });
+  // All five count for a day, though three rows are left.
+  expect(await stub.admit(request("sixth", 1))).toMatchObject({ refusal: { kind: "rate_limit", limit: "rpd_limit" } });
+  expect((await stub.describe())?.balanceNanoUsd).toBe(1_000 - 40 - 70);
+  await expectSound(stub);
+  await rest(stub, 26 * 60 * MINUTE);
+  expect(await holds()).toEqual([]);
+});
+
+it("lets go of a day's ended rows of before, a bite at a time, between the calls", async () => {
+  const { stub } = await newAccount({ balance: 1_000 });
+  await rows(
+    stub,
+    `INSERT INTO holds (call_id, seq, state, due_ms, key_id, endpoint, model, amount_nano_usd, counted_tokens, prices,
+       price_rule, started_at_ms, admitted_at_ms, ended_at_ms)
+     SELECT 'old' || value, 0, iif(value % 100, 'settled', 'expired'), ?1 + value, 'key-k', 'e', 'm', 0, 0, '{}', '', 0, 0, 0
+     FROM (WITH RECURSIVE n(value) AS (VALUES (1) UNION ALL SELECT value + 1 FROM n LIMIT 1200) SELECT value FROM n)`,
+    Date.now() + 23 * 60 * MINUTE,
+  );
+  await evictDurableObject(stub);
+  await stub.admit(request("now", 10));
+  await rest(stub, MINUTE);
+  expect(await rows(stub, "SELECT state, count(*) AS n FROM holds GROUP BY state ORDER BY state")).toEqual([
+    { state: "expired", n: 12 },
+    { state: "open", n: 1 },
+  ]);
 });

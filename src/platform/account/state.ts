@@ -21,7 +21,7 @@ import type { Sql } from "./schema.ts";
 import { ComputeRequests } from "./tables/compute-requests.ts";
 import { DayRequests } from "./tables/day-requests.ts";
 import { FreeCalls, type FreeLevel } from "./tables/free-calls.ts";
-import { type Ending, HOLD_KEPT_MS, type HoldRow, Holds, type NewHold } from "./tables/holds.ts";
+import { type Ending, goesAtMs, type HoldRow, Holds, type NewHold } from "./tables/holds.ts";
 import { IdempotencyKeys } from "./tables/idempotency.ts";
 import { InferenceRentals } from "./tables/inference-rentals.ts";
 import { Jobs } from "./tables/jobs.ts";
@@ -216,7 +216,7 @@ export class Books {
     if (hold.rental === null) this.activities.ended(hold, ending.countedTokens);
     else this.activities.held(hold, -hold.amountNanoUsd);
     this.#occupy(-1, -hold.amountNanoUsd);
-    this.#nextPruneMs ??= ending.endedAtMs + HOLD_KEPT_MS;
+    this.#nextPruneMs = Math.min(this.#nextPruneMs ?? Number.POSITIVE_INFINITY, goesAtMs(ending));
     if (this.#openHolds === 0) this.#nextExpiryMs = null;
   }
 
@@ -260,8 +260,8 @@ export class Books {
     this.idempotency.prune(nowMs, limit);
     this.freeCalls.prune(nowMs, limit);
     this.computeRequests.prune(nowMs, limit);
-    this.holds.prune(nowMs, limit);
     this.dayRequests.prune(nowMs, limit);
+    this.holds.prune(nowMs, limit);
     const nextMs = this.#oldestGoesMs();
     // Rows that are due already were left because of the limit, so the next pruning is due now.
     this.#nextPruneMs = nextMs === null || nextMs <= nowMs ? nextMs : nextMs + PRUNE_EVERY_MS;

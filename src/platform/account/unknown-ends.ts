@@ -1,5 +1,5 @@
 /**
- * A settlement of a call whose hold is unknown: pruned a day after its end, or lost when the object was restored from
+ * A settlement of a call whose hold is unknown: pruned after its end, or lost when the object was restored from
  * an older copy. Nothing is charged. If the call has an entry or a loss already, that is the answer; otherwise its cost
  * becomes the operator's loss, once, and a usage event brings it to the operator's reports.
  *

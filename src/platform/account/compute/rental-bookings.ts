@@ -44,7 +44,7 @@ function bookAct(books: Books, placed: Rented, act: Act, nowMs: number): void {
     return;
   }
   const open = books.holds.find(callId);
-  // An ended hold's row is pruned after a day; what is booked of its period later needs its names only.
+  // An ended hold's row is pruned after an hour; what is booked of its period later needs its names only.
   const hold = open ?? newHold(placed, callId, 0, nowMs);
   switch (act.act) {
     case "resize":

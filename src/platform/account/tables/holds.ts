@@ -1,6 +1,6 @@
 /**
- * Hold rows: one per admitted call, inserted at admission, updated once when it ends, deleted a day later. A single
- * index on (open, due) finds the open holds, the due ones and those that may be deleted.
+ * Hold rows: one per admitted call, inserted at admission, updated once when it ends, deleted an hour later, or a day
+ * later if it expired. A single index on (open, due) finds the open holds, the due ones and those that may be deleted.
  *
  * This folder has one class per table of the account object: it reads and writes the table's rows and keeps their
  * mirror in memory, inside the caller's transaction. It must not know the rules by which calls are admitted, charged or
@@ -9,6 +9,7 @@
 import type { HoldEnd, Progress } from "../../../core/account/hold.ts";
 import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
 import type { UnitPrices } from "../../../core/pricing/prices.ts";
+import { earliest } from "../earliest.ts";
 import type { Sql } from "../schema.ts";
 import type { Party } from "./limit-scopes.ts";
 
@@ -72,8 +73,14 @@ export interface Ending {
   readonly entryId: number | null;
 }
 
-/** How long ended holds are kept, ms: a day for late ends, and long enough to count `rpd_limit` from them. */
+/** How long after its end the row of an expired hold is kept, ms: a late end corrects it. `due_ms` says this of any. */
 export const HOLD_KEPT_MS = 25 * 3_600_000;
+/** How much sooner a settled or released one goes: an end that comes after that finds its entry in the ledger. */
+const ENDED_SOONER_MS = 24 * 3_600_000;
+
+/** When the row of a hold that ends now may go. */
+export const goesAtMs = ({ state, endedAtMs }: Pick<Ending, "state" | "endedAtMs">): number =>
+  endedAtMs + HOLD_KEPT_MS - (state === "expired" ? 0 : ENDED_SOONER_MS);
 
 type StoredHold = {
   call_id: string;
@@ -199,16 +206,26 @@ export class Holds {
     return at === NEVER_MS ? null : at;
   }
 
+  /** Reads past the expired holds of a day, and no others. */
   nextPruneMs(): number | null {
-    return this.#sql.exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM holds WHERE open = 0").one().at;
+    const first = (state: string, soonerMs: number) =>
+      this.#sql
+        .exec<{ at: number }>(
+          `SELECT due_ms - ? AS at FROM holds WHERE open = 0 AND ${state} ORDER BY due_ms LIMIT 1`,
+          soonerMs,
+        )
+        .toArray()[0]?.at ?? null;
+    return earliest([first("state <> 'expired'", ENDED_SOONER_MS), first("true", 0)]);
   }
 
   /** Deletes at most `limit` ended rows whose time is over. */
   prune(nowMs: number, limit: number): void {
     this.#sql.exec(
       `DELETE FROM holds WHERE call_id IN
-         (SELECT call_id FROM holds WHERE open = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?)`,
+         (SELECT call_id FROM holds WHERE open = 0 AND due_ms <= ?1 + ?2 AND (state <> 'expired' OR due_ms <= ?1)
+          ORDER BY due_ms LIMIT ?3)`,
       nowMs,
+      ENDED_SOONER_MS,
       limit,
     );
   }
