@@ -80,7 +80,11 @@ export function fillHours(dir: string, events: number, rows: number, lastHourMs:
   const hours = 365 * 24;
   const calls = Math.round(events / hours / rows);
   within(dir, "SELECT 1 FROM usage_progress", (database) => {
-    database.exec(`${series(hours * rows)} INSERT INTO usage_hours
+    database.exec(`${series(hours * rows)} INSERT INTO usage_hours (hour_ms, account, team, key, model, alias,
+        calls, errors, latency_ms, input_tokens, cached_input_tokens, output_tokens, video_tokens_720p,
+        video_tokens_1080p, video_tokens_4k, video_tokens_720p_reference, video_tokens_1080p_reference,
+        video_tokens_4k_reference, audio_ms, transcribed_ms, images, requests, price_nano_usd, cost_nano_usd,
+        overrun_nano_usd, loss_nano_usd)
       SELECT ${lastHourMs} - (n / ${rows}) * 3600000, 'account-' || (n % 20), 'team-' || (n % 40), 'key-' || (n % ${rows}),
         'model-' || (n % 5), 'alias-' || (n % 5), ${calls}, 1, ${calls} * 900, ${calls} * 700, ${calls} * 100, ${calls} * 300,
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ${calls} * 400000, ${calls} * 300000, 0, 0 FROM series`);
@@ -88,9 +92,23 @@ export function fillHours(dir: string, events: number, rows: number, lastHourMs:
     const daysUntilMs = untilMs - (untilMs % DAY_MS);
     // What `sumDays` makes of them, in one go.
     const columns = database.prepare("SELECT name FROM pragma_table_info('usage_days')").all() as { name: string }[];
-    const quantities = columns.map(({ name }) => name).slice(6);
-    database.exec(`INSERT INTO usage_days SELECT hour_ms - hour_ms % ${DAY_MS}, account, team, key, model, alias,
-      ${quantities.map((name) => `sum(${name})`).join(", ")} FROM usage_hours WHERE hour_ms < ${daysUntilMs} GROUP BY 1, 2, 3, 4, 5, 6`);
+    const groups = [
+      "account",
+      "team",
+      "key",
+      "model",
+      "alias",
+      "upstream",
+      "region",
+      "endpoint",
+      "status",
+      "reason",
+      "country",
+    ];
+    const quantities = columns.map(({ name }) => name).filter((name) => name !== "day_ms" && !groups.includes(name));
+    database.exec(`INSERT INTO usage_days (day_ms, ${groups.join(", ")}, ${quantities.join(", ")})
+      SELECT hour_ms - hour_ms % ${DAY_MS}, ${groups.join(", ")},
+      ${quantities.map((name) => `sum(${name})`).join(", ")} FROM usage_hours WHERE hour_ms < ${daysUntilMs} GROUP BY 1, ${groups.join(", ")}`);
     database.exec(`UPDATE usage_progress SET summed_until_ms = ${untilMs}, days_summed_until_ms = ${daysUntilMs}`);
   });
 }

@@ -7,6 +7,7 @@
  * that was not admitted cannot be forwarded. A free call stops growing earlier.
  */
 
+import type { Try } from "../core/account/call-trace.ts";
 import type { Hold, Rates } from "../core/account/hold.ts";
 import type { IdempotencyRef } from "../core/account/idempotency.ts";
 import type { Call } from "../core/endpoints/call.ts";
@@ -29,6 +30,8 @@ export interface ReceivedCall {
   readonly request: Request;
   /** Holds the body. */
   readonly place: BodyPlace;
+  /** The tries at targets so far; `forward` adds each. */
+  readonly tries: Try[];
 }
 
 /** The edge knows the key. The account object decides whether it is live. */

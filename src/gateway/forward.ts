@@ -6,10 +6,12 @@
  * or cancelled. A call that reached no target costs nothing.
  */
 
+import { MOST_TRIES } from "../core/account/call-trace.ts";
 import type { LostTries, ServedBy } from "../core/account/hold.ts";
 import type { AnswerReader } from "../core/meters/meter.ts";
 import type { Refusal } from "../core/refusal.ts";
 import { judge, judgeCoded, lastRefusal, type RetryClass, waitOf } from "../core/routing/failure.ts";
+import type { Target } from "../core/routing/routes.ts";
 import { Search, type Step } from "../core/routing/target-selection.ts";
 import { type Attempt, attempt, pseudonymise, type Sending, type Served } from "./attempt.ts";
 import type { ParsedCall } from "./call.ts";
@@ -61,6 +63,7 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
       search.abandoned();
       return { kind: "left", lostTries: progress.lostTries, servedBy: progress.last?.servedBy ?? null };
     }
+    const sinceMs = ports.now();
     const tried = await attempt(
       parsed,
       sending,
@@ -70,6 +73,7 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
       client.signal,
       ports,
     );
+    note(parsed, step.target, tried, ports.now() - sinceMs);
     if (tried.ok) {
       search.answered(ports.now());
       return { kind: "served", served: tried.served, lostTries: progress.lostTries };
@@ -99,6 +103,16 @@ export async function forward(parsed: ParsedCall, sending: Sending, client: Wait
     step = search.next(failure, ports.now());
   }
   return refused(progress, step, endpoint.retry);
+}
+
+/** Adds a try to the record of the call. */
+function note({ tries }: ParsedCall, { upstream, model }: Target, tried: Attempt, ms: number): void {
+  if (tries.length < MOST_TRIES) tries.push({ upstream, model, result: resultOf(tried), ms });
+}
+
+function resultOf(tried: Attempt): string {
+  if (tried.ok) return "answered";
+  return tried.failure.kind === "status" ? `status_${tried.failure.status}` : tried.failure.kind;
 }
 
 /** The call ran out of time without an answer: it failed. */

@@ -39,7 +39,10 @@ export async function serve(
   const place = new BodyPlace(request.signal, ports);
   try {
     const callId = ports.newCallId();
-    return await serveReceived({ callId, startedAtMs: ports.now(), endpoint, params, request, place }, ports);
+    return await serveReceived(
+      { callId, startedAtMs: ports.now(), endpoint, params, request, place, tries: [] },
+      ports,
+    );
   } finally {
     place.leave();
   }

@@ -5,9 +5,10 @@
  * The end of a call is retried for as long as the platform allows background work, except at an overloaded object. Then
  * it goes to the queue. If the queue fails too, the hold expires, which charges what its last renewal reported.
  */
+import { type CallTrace, countryIn } from "../core/account/call-trace.ts";
 import type { CallOutcome, LostTries, ServedBy } from "../core/account/hold.ts";
 import { toHttp } from "../core/http-refusal.ts";
-import { costOf } from "../core/pricing/prices.ts";
+import { costOf, type UnitPrices } from "../core/pricing/prices.ts";
 import type { Reading } from "../core/pricing/usage.ts";
 import type { Refusal } from "../core/refusal.ts";
 
@@ -29,10 +30,18 @@ export interface Ending {
 }
 
 /** What the usage costs the operator: the price of the target that served, else of the model that was called. */
-export function operatorsCost(admitted: AdmittedCall, servedBy: ServedBy, { usage }: Reading, nowMs: number): number {
-  const row = rowOf(admitted.routing, servedBy.model, nowMs) ?? admitted.route.row;
-  return costOf(usage, row.costNanoUsd);
-}
+export const operatorsCost = (admitted: AdmittedCall, servedBy: ServedBy, { usage }: Reading, nowMs: number): number =>
+  costOf(usage, unitCosts(admitted, servedBy, nowMs));
+
+const unitCosts = ({ routing, route }: AdmittedCall, { model }: ServedBy, nowMs: number): UnitPrices =>
+  (rowOf(routing, model, nowMs) ?? route.row).costNanoUsd;
+
+const traceOf = ({ call, request, tries }: AdmittedCall, costs: UnitPrices | null): CallTrace => ({
+  stream: call.streams,
+  country: countryIn(request.headers),
+  costs,
+  tries: [...tries],
+});
 
 /** Charges the call. */
 export async function settle(admitted: AdmittedCall, ending: Ending, ports: Ports): Promise<void> {
@@ -49,6 +58,7 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
     latencyMs,
     firstByteMs: firstByteAtMs === null ? null : firstByteAtMs - admitted.startedAtMs,
     lostTries,
+    trace: traceOf(admitted, unitCosts(admitted, servedBy, now)),
   };
   await tell(admitted.caller.number, { kind: "settle", said }, leftAtMs ?? now, ports);
   if (reading.lowInput) {
@@ -80,7 +90,7 @@ export async function release(
 ): Promise<void> {
   const now = ports.now();
   const latencyMs = now - admitted.startedAtMs;
-  const said = { callId: admitted.hold.callId, ...why, lostTries, servedBy, latencyMs };
+  const said = { callId: admitted.hold.callId, ...why, lostTries, servedBy, latencyMs, trace: traceOf(admitted, null) };
   await tell(admitted.caller.number, { kind: "release", said }, now, ports);
   logEnded(admitted, { ...why, outcome: "failed", servedBy, latencyMs }, ports);
 }

@@ -140,7 +140,7 @@ describe("reports", () => {
   });
 
   it.each([
-    ["group_by=region", "group_by"],
+    ["group_by=planet", "group_by"],
     ["group_by=account,colour", "group_by"],
     ["from=yesterday", "from"],
     ["from=2026-05-02&to=2026-05-01", "from"],

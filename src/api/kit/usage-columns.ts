@@ -24,6 +24,12 @@ const groups = {
   key: z.string().optional(),
   model: z.string().optional(),
   alias: z.string().nullable().optional(),
+  upstream: z.string().nullable().optional(),
+  region: z.string().nullable().optional(),
+  endpoint: z.string().nullable().optional(),
+  status: z.int().nullable().optional().meta({ description: "Null in sums from before it was kept" }),
+  reason: z.string().nullable().optional(),
+  country: z.string().nullable().optional(),
   day: z.string().optional().meta({ format: "date" }),
   hour: timeAnswer.optional(),
 };
@@ -44,7 +50,7 @@ export const UsageAnswer = z
     }),
   })
   .meta({ id: "UsageRow" });
-const { account: _, ...tenantGroups } = groups;
+const { account: _a, upstream: _u, ...tenantGroups } = groups;
 export const TenantUsageAnswer = z
   .object({ ...tenantGroups, ...counts, price_usd: usdAnswer, ...latency })
   .meta({ id: "TenantUsageRow" });
@@ -79,7 +85,7 @@ const columnsFor = (groupBy: readonly UsageGroup[], reader: Reader): Column[] =>
 ];
 
 function groupCell(group: UsageGroup, value: string | number | null): Cell {
-  if (typeof value !== "number") return value;
+  if (typeof value !== "number" || group === "status") return value;
   const iso = new Date(value).toISOString();
   return group === "day" ? iso.slice(0, 10) : iso;
 }

@@ -42,7 +42,7 @@ export const reportQuery = (allowed: readonly UsageGroup[]) => ({
     .optional(),
 });
 export const OPERATOR_GROUPS = USAGE_GROUPS;
-export const TENANT_GROUPS = USAGE_GROUPS.filter((group) => group !== "account");
+export const TENANT_GROUPS = USAGE_GROUPS.filter((group) => group !== "account" && group !== "upstream");
 
 export interface ReportRequest {
   readonly from?: number | undefined;

@@ -13,6 +13,7 @@ import type { ModelRow } from "../pricing/prices.ts";
 import type { Reading, Usage } from "../pricing/usage.ts";
 import type { LimitLevel, NamedLimit } from "../refusal.ts";
 import type { CallAccess } from "./call-access.ts";
+import type { CallDetail, CallTrace } from "./call-trace.ts";
 import type { EarlierCall, IdempotencyRef } from "./idempotency.ts";
 
 /** The most that a call can use. */
@@ -153,6 +154,8 @@ export interface Settlement {
   readonly latencyMs: number;
   readonly firstByteMs: number | null;
   readonly lostTries: LostTries;
+  /** Absent from a Worker of before. */
+  readonly trace?: CallTrace;
 }
 
 /** Ends a hold without a charge. Idempotent by call id. */
@@ -164,6 +167,8 @@ export interface Release {
   readonly lostTries: LostTries;
   readonly servedBy: ServedBy | null;
   readonly latencyMs: number;
+  /** Absent from a Worker of before. */
+  readonly trace?: CallTrace;
 }
 
 /** How a hold ended. Ending the same call again returns the same value. */
@@ -216,6 +221,9 @@ export interface UsageEvent {
   readonly endedAtMs: number;
   readonly latencyMs: number;
   readonly firstByteMs: number | null;
+  /** Absent, as `detail` is, on events of before. */
+  readonly country?: string | null;
+  readonly detail?: CallDetail;
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Builds usage events from hold rows. */
+import type { CallTrace } from "../../core/account/call-trace.ts";
 import type { UsageEvent } from "../../core/account/hold.ts";
 import { asId, type CallId } from "../../core/ids.ts";
 import type { Books } from "./state.ts";
@@ -10,8 +11,17 @@ export const lateEventId = (callId: CallId): CallId => asId<CallId>(`${callId}.l
 /** Never negative: clocks may step back. */
 export const durationMs = (fromMs: number, toMs: number): number => Math.max(0, toMs - fromMs);
 
-/** The event of a call of which only the hold is known. */
-export function eventOf(books: Books, hold: NewHold, endedAtMs: number): UsageEvent {
+/** What the end of a call tells beside its money. */
+interface Told {
+  readonly trace?: CallTrace | undefined;
+  /** Of the ledger; null: none. */
+  readonly entry?: number | null;
+}
+
+/** The event of a call of which only the hold is known, and what `told` adds. */
+export function eventOf(books: Books, hold: NewHold, endedAtMs: number, told: Told = {}): UsageEvent {
+  const { trace, entry = null } = told;
+  const { stream = false, costs = null, tries = [], country = null } = trace ?? {};
   return {
     eventId: hold.callId,
     account: books.tenants.account().id,
@@ -37,5 +47,7 @@ export function eventOf(books: Books, hold: NewHold, endedAtMs: number): UsageEv
     endedAtMs,
     latencyMs: 0,
     firstByteMs: null,
+    country,
+    detail: { stream, heldNanoUsd: hold.amountNanoUsd, prices: hold.prices, costs, entry, tries },
   };
 }

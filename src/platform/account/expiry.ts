@@ -34,7 +34,7 @@ export function expire(books: Books, hold: HoldRow, reason: string, nowMs: numbe
   books.idempotency.lost(callId, 0);
   const served = servedBy ?? progress?.servedBy;
   books.outbox.add({
-    ...eventOf(books, hold, nowMs),
+    ...eventOf(books, hold, nowMs, { entry: entryId }),
     upstream: served?.upstream ?? null,
     targetModel: served?.model ?? null,
     region: served?.region ?? null,

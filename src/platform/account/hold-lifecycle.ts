@@ -47,7 +47,7 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   const lossNanoUsd = lossOf(hold, settlement);
   if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
   books.outbox.add({
-    ...eventOf(books, hold, nowMs),
+    ...eventOf(books, hold, nowMs, { trace: settlement.trace, entry: entryId }),
     upstream: settlement.servedBy.upstream,
     targetModel: settlement.servedBy.model,
     region: settlement.servedBy.region,
@@ -77,7 +77,7 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
   books.idempotency.released(released);
   books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
   books.outbox.add({
-    ...eventOf(books, hold, nowMs),
+    ...eventOf(books, hold, nowMs, { trace: released.trace }),
     upstream: released.servedBy?.upstream ?? null,
     targetModel: released.servedBy?.model ?? null,
     region: released.servedBy?.region ?? null,

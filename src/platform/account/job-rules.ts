@@ -101,6 +101,7 @@ function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omi
           latencyMs,
           firstByteMs: null,
           lostTries: 0,
+          trace: { stream: false, country: null, costs: { [job.unit]: job.costNanoUsd }, tries: [] },
         },
         nowMs,
       );

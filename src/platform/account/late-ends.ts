@@ -33,7 +33,7 @@ export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, 
   if (source === "exact" && !lowInput) books.ownedIds.settled(callId, countedTokens(usage));
   books.idempotency.correct(callId, settlement);
   books.outbox.add({
-    ...lateEventOf(books, hold, nowMs),
+    ...lateEventOf(books, hold, nowMs, { trace: settlement.trace, entry: entryId }),
     upstream: settlement.servedBy.upstream,
     targetModel: settlement.servedBy.model,
     region: settlement.servedBy.region,
@@ -62,7 +62,7 @@ export function releaseLate(books: Books, hold: HoldRow, released: Release, nowM
   books.operatorBook.correctLoss(hold.callId, 0);
   books.idempotency.correct(hold.callId, "not_executed");
   books.outbox.add({
-    ...lateEventOf(books, hold, nowMs),
+    ...lateEventOf(books, hold, nowMs, { trace: released.trace }),
     upstream: released.servedBy?.upstream ?? null,
     targetModel: released.servedBy?.model ?? null,
     region: released.servedBy?.region ?? null,
@@ -74,8 +74,8 @@ export function releaseLate(books: Books, hold: HoldRow, released: Release, nowM
   return recorded(hold.chargedNanoUsd);
 }
 
-const lateEventOf = (books: Books, hold: HoldRow, nowMs: number): UsageEvent => ({
-  ...eventOf(books, hold, nowMs),
+const lateEventOf = (...[books, hold, nowMs, told]: Required<Parameters<typeof eventOf>>): UsageEvent => ({
+  ...eventOf(books, hold, nowMs, told),
   eventId: lateEventId(hold.callId),
   late: true,
 });

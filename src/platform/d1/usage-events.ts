@@ -55,6 +55,8 @@ const PLAIN_COLUMNS: { readonly [Field in Exclude<keyof UsageEvent, "usage" | "l
   endedAtMs: "ended_ms",
   latencyMs: "latency_ms",
   firstByteMs: "first_byte_ms",
+  country: "country",
+  detail: "detail",
 };
 
 const columns = [...Object.values(PLAIN_COLUMNS), "late", "low_input", ...Object.values(UNIT_COLUMNS)].join(", ");

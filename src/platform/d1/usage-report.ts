@@ -8,7 +8,21 @@ import { DAY_MS, floorDay } from "./usage-days.ts";
 import { HOUR_MS, UNIT_COLUMNS } from "./usage-events.ts";
 import { EVENT_AS_HOUR, floorHour, HOUR_COLUMNS } from "./usage-hours.ts";
 
-export const USAGE_GROUPS = ["account", "team", "key", "model", "alias", "day", "hour"] as const;
+export const USAGE_GROUPS = [
+  "account",
+  "team",
+  "key",
+  "model",
+  "alias",
+  "upstream",
+  "region",
+  "endpoint",
+  "status",
+  "reason",
+  "country",
+  "day",
+  "hour",
+] as const;
 export type UsageGroup = (typeof USAGE_GROUPS)[number];
 
 export interface UsageQuery {
@@ -49,6 +63,12 @@ const GROUP_EXPRESSIONS: { readonly [G in UsageGroup]: string } = {
   key: "key",
   model: "model",
   alias: "alias",
+  upstream: "upstream",
+  region: "region",
+  endpoint: "endpoint",
+  status: "status",
+  reason: "reason",
+  country: "country",
   day: `hour_ms - hour_ms % ${DAY_MS}`,
   hour: "hour_ms",
 };

@@ -2,7 +2,7 @@
 import { UNIT_COLUMNS } from "./usage-events.ts";
 
 /** What reports can be grouped by, in every hour's rows. */
-export const GROUPS = "account, team, key, model, alias";
+export const GROUPS = "account, team, key, model, alias, upstream, region, endpoint, status, reason, country";
 export const QUANTITIES = [
   "latency_ms",
   ...Object.values(UNIT_COLUMNS),

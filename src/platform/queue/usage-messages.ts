@@ -42,6 +42,9 @@ const fields = {
   startedAtMs: count,
   endedAtMs: count,
   firstByteMs: duration.nullable(),
+  country: text.nullable().optional(),
+  // Stored as it came: nothing sums it.
+  detail: z.looseObject({}).optional(),
 };
 const Event = z.object({
   ...fields,

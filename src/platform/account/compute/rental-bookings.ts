@@ -106,7 +106,7 @@ function charge(books: Books, hold: HoldRow, upstream: string, act: ChargeAct, n
   const entryId = books.charge(hold, chargedNanoUsd, nowMs);
   books.end(hold, { state: "settled", chargedNanoUsd, countedTokens: 0, endedAtMs: nowMs, entryId });
   books.outbox.add({
-    ...eventOfPeriod(books, hold, upstream, nowMs),
+    ...eventOfPeriod(books, hold, upstream, nowMs, entryId),
     outcome: "completed",
     status: 200,
     source: "exact",
@@ -130,7 +130,7 @@ function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct,
   const entryId = books.ledger.correct(hold, act.amountNanoUsd, nowMs, countsAtMs);
   books.spending.charged(hold, 0 - act.amountNanoUsd, countsAtMs, entryId);
   books.outbox.add({
-    ...laterEvent(books, hold, upstream, `late${entryId}`, nowMs),
+    ...laterEvent(books, hold, upstream, `late${entryId}`, nowMs, entryId),
     outcome: "completed",
     status: 200,
     source: "exact",
@@ -141,13 +141,26 @@ function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct,
 }
 
 /** A further event of a period: its quantities and money are differences to what was reported before. */
-const laterEvent = (books: Books, hold: NewHold, upstream: string, name: string, nowMs: number): UsageEvent => ({
-  ...eventOfPeriod(books, hold, upstream, nowMs),
+const laterEvent = (
+  books: Books,
+  hold: NewHold,
+  upstream: string,
+  name: string,
+  nowMs: number,
+  entry: number | null = null,
+): UsageEvent => ({
+  ...eventOfPeriod(books, hold, upstream, nowMs, entry),
   eventId: asId<CallId>(`${hold.callId}.${name}`),
   late: true,
 });
 
-const eventOfPeriod = (books: Books, hold: NewHold, upstream: string, endedAtMs: number): UsageEvent => ({
-  ...eventOf(books, hold, endedAtMs),
+const eventOfPeriod = (
+  books: Books,
+  hold: NewHold,
+  upstream: string,
+  endedAtMs: number,
+  entry: number | null = null,
+): UsageEvent => ({
+  ...eventOf(books, hold, endedAtMs, { entry }),
   upstream,
 });
