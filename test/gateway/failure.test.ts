@@ -184,6 +184,33 @@ describe("tries before the one that counts", () => {
   const answersOf = (first: () => UpstreamAnswer, second: () => UpstreamAnswer) =>
     worldOf(({ target: { model } }) => (model === "first:1" ? first() : second()));
 
+  it("are told one by one with the charge, and how the one that served was called", async () => {
+    const world = answersOf(
+      () => json({}, 503),
+      () => json(COMPLETION),
+    );
+    await call(world);
+    const [trace] = world.settled.map((settled) => settled.trace);
+    expect(trace).toEqual({
+      stream: false,
+      country: null,
+      costs: ROW.costNanoUsd,
+      tries: [
+        { upstream: "u", model: "first:1", result: "status_503", ms: expect.any(Number) },
+        { upstream: "u", model: "second:2", result: "answered", ms: expect.any(Number) },
+      ],
+    });
+  });
+
+  it("are told with a release too", async () => {
+    const world = answersOf(
+      () => ({ kind: "refused" }),
+      () => lost,
+    );
+    await call(world);
+    expect(world.released.map(({ trace }) => trace?.tries.map(({ result }) => result))).toEqual([["refused", "lost"]]);
+  });
+
   it.each<[string, () => UpstreamAnswer, number]>([
     ["lost", () => lost, 1],
     ["silent", () => ({ kind: "timeout" }), 1],

@@ -75,7 +75,7 @@ describe("roles", () => {
     "listAccounts", "getAccount", "listLedgerEntries", "auditAccount", "listTeams", "getTeam", "listKeys", "getKey",
     "listAliases", "getAlias", "listInstances", "getInstance", "listModels", "getModel", "reportUsage", "getCompute",
     "getAccountCompute", "getOpenApi",
-    "listComputeTemplates", "getComputeTemplate",
+    "listComputeTemplates", "getComputeTemplate", "listCalls", "getCall",
   ]; // biome-ignore format: a list
   const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "listEvents"];
   const MAY: Record<Exclude<OperatorRole, "owner">, readonly string[]> = {

@@ -46,6 +46,23 @@ export const time = z
     return z.NEVER;
   });
 
+const AGO = /^-(\d{1,5})([mhd])$/;
+const AGO_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** The same, or so long ago: `-24h`. Days begin at a full hour, since old usage is kept by the hour. */
+export const moment = z.preprocess(
+  (value) => {
+    const [, count, unit] = AGO.exec(typeof value === "string" ? value : "") ?? [];
+    if (count === undefined) return value;
+    const ms = Date.now() - Number(count) * AGO_MS[unit as keyof typeof AGO_MS];
+    return Math.max(0, unit === "d" ? ms - (ms % AGO_MS.h) : ms);
+  },
+  time.meta({
+    description: "ISO 8601, Unix milliseconds, or how long ago: `-30m`, `-24h`, `-7d`",
+    examples: ["2026-01-31T12:00:00Z", "-24h"],
+  }),
+);
+
 const limit = (most: number, description: string) =>
   z.int().min(0).max(most).nullable().optional().meta({ description });
 

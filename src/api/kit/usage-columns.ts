@@ -1,17 +1,14 @@
 /** Usage reports in JSON and CSV: the same rows, USD as numbers and as exact decimal text. */
 import * as z from "zod";
 import { formatUsd } from "../../core/pricing/money.ts";
-import { UNIT_NAMES, UNITS, type Unit } from "../../core/pricing/usage.ts";
+import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import type { UsageGroup, UsageRow } from "../../platform/d1/usage-report.ts";
+import { quantityShown } from "./call-record.ts";
 import { type Cell, csvLine, type Decimal } from "./csv.ts";
 import { timeAnswer, usdAnswer } from "./fields.ts";
 
 /** Who reads the report. Tenants see neither cost nor margin. */
 export type Reader = "operator" | "tenant";
-
-/** Seconds and hours are metered in milliseconds, and reported in the unit of their price. */
-const TIMES: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => /_(seconds|hours)$/.test(unit)));
-const shown = (unit: Unit, metered: number): number => (TIMES.has(unit) ? metered / UNITS[unit].perPrice : metered);
 
 const counts = {
   calls: z.int(),
@@ -61,7 +58,7 @@ type Column = readonly [name: string, cell: (row: UsageRow) => Cell];
 const QUANTITIES: readonly Column[] = [
   ["calls", (row) => row.calls],
   ["errors", (row) => row.errors],
-  ...UNIT_NAMES.map((unit): Column => [unit, (row) => shown(unit, row.usage[unit])]),
+  ...UNIT_NAMES.map((unit): Column => [unit, (row) => quantityShown(unit, row.usage[unit])]),
 ];
 const PRICE: Column = ["price_usd", (row) => usd(row.priceNanoUsd)];
 const LATENCY: Column = ["latency_ms", (row) => row.latencyMs];

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { brief } from "../../core/schema-words.ts";
 import { HOUR_MS } from "../../platform/d1/usage-events.ts";
 import { rawUsageKeptFrom, reportUsage, USAGE_GROUPS, type UsageGroup } from "../../platform/d1/usage-report.ts";
-import { time } from "./fields.ts";
+import { moment } from "./fields.ts";
 import { invalid } from "./problem.ts";
 import { toIso } from "./serializers.ts";
 import { csvHead, type Reader, serializeUsage, usageToCsv } from "./usage-columns.ts";
@@ -25,8 +25,10 @@ const groupBy = (allowed: readonly UsageGroup[]) =>
 
 /** The query of a report. `to` defaults to now, `from` to the beginning of that month. */
 export const reportQuery = (allowed: readonly UsageGroup[]) => ({
-  from: time.optional().meta({ description: "Inclusive; ISO 8601 or Unix milliseconds; this month where absent" }),
-  to: time.optional().meta({ description: "Exclusive; now where absent" }),
+  from: moment
+    .optional()
+    .meta({ description: "Inclusive; ISO 8601, Unix milliseconds or `-24h`; this month where absent" }),
+  to: moment.optional().meta({ description: "Exclusive; now where absent" }),
   group_by: groupBy(allowed),
   format: z.enum(["json", "csv"]).default("json"),
   limit: z.coerce

@@ -27,6 +27,7 @@ import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
 import { addAliases } from "./aliases.ts";
 import { admitRole, operatorOnly, permitFields } from "./auth.ts";
+import { addCalls } from "./calls.ts";
 import { addCompute } from "./compute.ts";
 import { addEvents } from "./events.ts";
 import { addInstances } from "./instances.ts";
@@ -60,6 +61,7 @@ const RESOURCES = [
   addInstances,
   addModels,
   addUsage,
+  addCalls,
   addCompute,
   addTemplates,
   addOperators,

@@ -15,7 +15,7 @@ import { answers, ok, route } from "../kit/route.ts";
 import { mapUnits, serializeLimits, toIsoOrNull } from "../kit/serializers.ts";
 import { TenantUsageAnswer } from "../kit/usage-columns.ts";
 import { reportQuery, TENANT_GROUPS, usageReport } from "../kit/usage-report.ts";
-import type { SelfServiceRoutes } from "./self-service.ts";
+import { type SelfServiceRoutes, visibleTo } from "./self-service.ts";
 
 const LevelAnswer = z
   .object({
@@ -86,12 +86,7 @@ export function addSelfAccount(api: SelfServiceRoutes): void {
   });
 
   api.add(usage, async ({ work: { context, standing }, query }) => {
-    const { account, key } = standing;
-    const whose = {
-      account: account.id,
-      ...(key.role === "member" ? { key: key.id } : key.team !== null && { team: key.team }),
-    };
-    const answer = await usageReport(context.books, query, whose, "tenant", context.now());
+    const answer = await usageReport(context.books, query, visibleTo(standing), "tenant", context.now());
     return answer instanceof Response ? answer : ok(answer as z.input<(typeof usage)["answers"][200]["schema"]>);
   });
 }

@@ -26,6 +26,7 @@ import { ApiRoutes, type Route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
+import { addSelfCalls } from "./calls.ts";
 import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
 
 /** `/account/*` also matches `/account`. Adding that path would ask the object twice. */
@@ -71,6 +72,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
   addKeys(api, IN_OWN_ACCOUNT);
   addTeams(api, IN_OWN_ACCOUNT);
   addSelfBilling(api);
+  addSelfCalls(api);
   for (const path of PATHS) {
     app.all(path, (context) => {
       throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not served here.`);

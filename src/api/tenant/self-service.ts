@@ -1,6 +1,7 @@
 /** What every self-service route gets: the key's holder, the key's status, and the account's object. */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Standing } from "../../core/account/key-status.ts";
+import type { AccountId, KeyId, TeamId } from "../../core/ids.ts";
 import type { Caller } from "../../gateway/ports.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";
 import type { AdminContext } from "../kit/context.ts";
@@ -21,3 +22,9 @@ export interface SelfServiceBindings {
   Variables: { tenant: Tenant };
 }
 export type SelfServiceRoutes = ApiRoutes<Tenant, SelfServiceBindings>;
+
+/** Whose calls a key may read: a member's key its own, an owner's or admin's its account's or team's. */
+export const visibleTo = ({ account, key }: Standing): { account: AccountId; team?: TeamId; key?: KeyId } => ({
+  account: account.id,
+  ...(key.role === "member" ? { key: key.id } : key.team !== null && { team: key.team }),
+});

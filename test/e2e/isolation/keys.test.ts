@@ -127,7 +127,7 @@ const selfService = async () =>
 
 describe("roles", () => {
   /** What everybody may read of itself. */
-  const OPEN = ["GET /account", "GET /account/usage", "GET /billing/balance"];
+  const OPEN = ["GET /account", "GET /account/usage", "GET /account/calls", "GET /billing/balance"];
 
   test("a member's key reaches nothing that is an owner's or an admin's, with real ids and unknown ones", async () => {
     const routes = await selfService();

@@ -1,0 +1,102 @@
+/**
+ * The record of one call, as operators and tenants read it. Tenants see neither cost, upstreams, tries nor what the
+ * operator lost.
+ */
+import * as z from "zod";
+import { toUsd } from "../../core/pricing/money.ts";
+import type { UnitPrices } from "../../core/pricing/prices.ts";
+import { UNIT_NAMES, UNITS, type Unit, type Usage } from "../../core/pricing/usage.ts";
+import type { CallRow } from "../../platform/d1/call-rows.ts";
+import { timeAnswer, usdAnswer } from "./fields.ts";
+import { mapUnits, toIso } from "./serializers.ts";
+
+/** Seconds and hours are metered in milliseconds, and shown in the unit of their price. */
+const TIMES: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => /_(seconds|hours)$/.test(unit)));
+export const quantityShown = (unit: Unit, metered: number): number =>
+  TIMES.has(unit) ? metered / UNITS[unit].perPrice : metered;
+
+const units = <Schema extends z.ZodType>(schema: Schema) =>
+  z.object(
+    Object.fromEntries(UNIT_NAMES.map((unit) => [unit, schema.optional()])) as Record<Unit, z.ZodOptional<Schema>>,
+  );
+
+const shared = {
+  id: z.string().meta({ description: "The `x-request-id` of its answer" }),
+  key: z.string(),
+  team: z.string().nullable(),
+  endpoint: z.string(),
+  model: z.string().nullable().meta({ description: "As called; null: a refused call whose model was not found out" }),
+  alias: z.string().nullable(),
+  region: z.string().nullable(),
+  country: z.string().nullable().meta({ description: "Two letters, where the edge knows it" }),
+  stream: z.boolean().nullable().meta({ description: "Null: not recorded" }),
+  status: z.int(),
+  outcome: z.enum(["completed", "client_gone", "stream_broken", "failed", "expired", "refused"]),
+  reason: z.string().nullable(),
+  started_at: timeAnswer,
+  ended_at: timeAnswer,
+  latency_ms: z.int(),
+  first_byte_ms: z.int().nullable(),
+  usage: units(z.number()),
+  source: z.enum(["exact", "own_count", "none"]),
+  charged_usd: usdAnswer,
+  held_usd: usdAnswer.nullable(),
+  prices: units(usdAnswer).nullable().meta({ description: "USD per unit, as fixed at admission; null: not recorded" }),
+};
+export const TenantCallAnswer = z.object(shared).meta({ id: "TenantCall" });
+
+const tried = z.object({ upstream: z.string(), model: z.string(), result: z.string(), ms: z.int() });
+export const callFields = {
+  ...shared,
+  account: z.string(),
+  upstream: z.string().nullable(),
+  target_model: z.string().nullable(),
+  price_rule: z.string(),
+  cost_usd: usdAnswer,
+  costs: units(usdAnswer).nullable().meta({ description: "What the operator pays per unit at the target that served" }),
+  overrun_usd: usdAnswer.meta({ description: "Used beyond what was held; borne by the operator" }),
+  loss_usd: usdAnswer.meta({ description: "Executed, or perhaps, and never charged" }),
+  tries: z.array(tried).nullable().meta({ description: "In order; null: not recorded" }),
+};
+export const CallAnswer = z.object(callFields).meta({ id: "Call" });
+
+const usageShown = (usage: Usage) => mapUnits(usage, (quantity, unit) => quantityShown(unit, quantity));
+const rates = (prices: UnitPrices | null | undefined) => (prices ? mapUnits(prices, toUsd) : null);
+
+export const serializeTenantCall = (call: CallRow): z.input<typeof TenantCallAnswer> => ({
+  id: call.eventId,
+  key: call.key,
+  team: call.team,
+  endpoint: call.endpoint,
+  model: call.model,
+  alias: call.alias,
+  region: call.region,
+  country: call.country,
+  stream: call.detail?.stream ?? null,
+  status: call.status,
+  // The consumer takes no others.
+  outcome: call.outcome as z.input<typeof TenantCallAnswer>["outcome"],
+  reason: call.reason,
+  started_at: toIso(call.startedAtMs),
+  ended_at: toIso(call.endedAtMs),
+  latency_ms: call.latencyMs,
+  first_byte_ms: call.firstByteMs,
+  usage: usageShown(call.usage),
+  source: call.source as z.input<typeof TenantCallAnswer>["source"],
+  charged_usd: toUsd(call.priceNanoUsd),
+  held_usd: call.detail ? toUsd(call.detail.heldNanoUsd) : null,
+  prices: rates(call.detail?.prices),
+});
+
+export const serializeCall = (call: CallRow): z.input<typeof CallAnswer> => ({
+  ...serializeTenantCall(call),
+  account: call.account,
+  upstream: call.upstream,
+  target_model: call.targetModel,
+  price_rule: call.priceRule,
+  cost_usd: toUsd(call.costNanoUsd),
+  costs: rates(call.detail?.costs),
+  overrun_usd: toUsd(call.overrunNanoUsd),
+  loss_usd: toUsd(call.lossNanoUsd),
+  tries: call.detail?.tries.map((one) => ({ ...one, ms: Math.round(one.ms) })) ?? null,
+});
