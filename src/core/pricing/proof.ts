@@ -6,7 +6,7 @@ import { costOf, type UnitPrices } from "./prices.ts";
 import { UNIT_NAMES, UNITS, type Unit, type Usage } from "./usage.ts";
 
 /** One unit of a call. */
-export interface ProofLine {
+interface ProofLine {
   readonly unit: Unit;
   /** As metered; input tokens without the cached ones. */
   readonly quantity: number;

@@ -35,7 +35,7 @@ export interface CallPage {
 }
 
 /** Rows that one page looks at, at most. */
-export const ROWS_LOOKED_AT = 50_000;
+const ROWS_LOOKED_AT = 50_000;
 
 /** With their table's name: `json_each` has a `key` and a `rowid` too. */
 const COLUMNS = [
