@@ -28,5 +28,6 @@ export const DEMO_LAUNCH = {
   gpu_type: "RTX 4090",
   gpu_count: 1,
   container_image: "platform/pytorch:2.9",
+  service_port: 8000,
   estimated_duration_hours: 1,
 };

@@ -1,11 +1,13 @@
 /**
  * The demo that the first start creates through the operator's API: the sandbox as upstream, prices for all its models
- * and GPUs, two instances behind the alias `chat`, an account with 10 USD that may rent GPUs, and a key. It is created
+ * and GPUs, two instances behind the alias `chat`, an account with 10 USD that may rent GPUs and call what runs on them,
+ * and a key. It is created
  * once; later changes and deletions stay. Only the sandbox's address follows `SANDBOX_PORT`.
  */
 import { type NewKey, type NewModel, OperatorClient } from "../client/operator.ts";
 import { DEMO_RENTALS } from "./demo-compute.ts";
 import { DEMO_MODELS } from "./demo-models.ts";
+import { openServices, SERVICE_KEY } from "./demo-services.ts";
 import { SettingError } from "./settings.ts";
 import type { State } from "./state.ts";
 
@@ -28,6 +30,7 @@ export async function prepareDemo(gateway: string, adminToken: string, sandbox: 
   const known = await admin.account("demo");
   if (!known || !state.kept(KEPT_KEY)) await makeDemo(admin, state, known !== undefined);
   else if (!state.kept(KEPT_COMPUTE) && known.deleted_at === null) await addCompute(admin, state);
+  if (state.kept(KEPT_COMPUTE) === "seated") await openServices(admin, sandbox, state);
   const account = await admin.account("demo");
   return {
     key: state.kept(KEPT_KEY) ?? "",
@@ -59,10 +62,12 @@ async function makeKey(admin: OperatorClient, state: State, scopes: NonNullable<
 
 /** Leaves the upstream's address alone if the operator pointed it somewhere else. */
 async function followSandbox(admin: OperatorClient, baseUrl: string): Promise<void> {
-  const current = (await admin.upstream("sandbox"))?.base_url;
+  const stored = await admin.upstream("sandbox");
+  const current = stored?.base_url;
   if (current === baseUrl) return;
   if (current !== undefined && !/^http:\/\/localhost:\d+$/.test(current)) return;
-  const moved = await admin.ask("PUT", "/upstreams/sandbox", { base_url: baseUrl, api_key: "sandbox-key" });
+  const keys = { api_key: "sandbox-key", ...(stored?.service_api_key_set && { service_api_key: SERVICE_KEY }) };
+  const moved = await admin.ask("PUT", "/upstreams/sandbox", { base_url: baseUrl, ...keys });
   if (moved.status === 200) return;
   throw new SettingError(
     `SANDBOX_PORT: the sandbox cannot move from ${current} to ${baseUrl}: ${JSON.stringify(moved.body)}. ` +

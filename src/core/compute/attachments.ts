@@ -1,7 +1,7 @@
 /** What a launch asks of drives and filesystems: existing ones by id, and new ones that it makes. */
 import type * as z from "zod";
 import type { Refused } from "../outcome.ts";
-import type { ClusterLaunch, InstanceLaunch } from "./bodies.ts";
+import type { ClusterLaunch, InstanceLaunch, QuoteBody } from "./bodies.ts";
 import { type Change, type Facts, findRow, invalid, refuse } from "./facts.ts";
 import { type Attachment, isMachine, type StorageAsked, type StorageKind, type StorageRow } from "./resource.ts";
 import { attachedTo } from "./storage-life.ts";
@@ -77,7 +77,7 @@ function newOne(
   launch: number,
   id: number,
 ): New | Refused {
-  const rate = storageRate(facts, kind, sizeGb, kind === "drive" ? "new_cloud_drives" : "new_shared_filesystems");
+  const rate = storageRate(facts, kind, sizeGb, FIELDS[kind]);
   if ("ok" in rate) return rate;
   const mountPath = mount_path ?? defaultMountPath(id);
   const asked: StorageAsked = { name, regionId, sizeGb, mountPath: kind === "filesystem" ? mountPath : null };
@@ -108,10 +108,43 @@ function clashOf(existing: readonly Existing[], made: readonly New[]): Refused |
   if (new Set(ids).size < ids.length) {
     return refuse({ kind: "invalid", message: "The same storage is attached twice.", param: null });
   }
-  const paths = [...existing, ...made].map(({ mountPath }) => samePlace(mountPath));
+  return pathClash([...existing, ...made].map(({ mountPath }) => mountPath));
+}
+
+/** Two at one path. */
+function pathClash(mountPaths: readonly string[]): Refused | undefined {
+  const paths = mountPaths.map(samePlace);
   if (new Set(paths).size === paths.length) return undefined;
   return invalid("mount_path", "must differ between the drives and filesystems of a launch");
 }
+
+type NewOnes = Pick<z.output<typeof QuoteBody>, "new_cloud_drives" | "new_shared_filesystems">;
+
+/** What a day of the new storage of a launch costs, which its launch holds. */
+export function newStorageDay(
+  facts: Pick<Facts, "shared" | "storagePrices">,
+  { new_cloud_drives, new_shared_filesystems }: NewOnes,
+): { readonly holdNanoUsd: number } | Refused {
+  const kinds = [["drive", new_cloud_drives ?? []] as const, ["filesystem", new_shared_filesystems ?? []] as const];
+  const made = kinds.flatMap(([, ones]) => ones);
+  const refusal = made.length > 0 ? notOffered(facts) : undefined;
+  if (refusal) return refusal;
+  let holdNanoUsd = 0;
+  for (const [kind, ones] of kinds) {
+    for (const { size_gb } of ones) {
+      const rate = storageRate(facts, kind, size_gb, FIELDS[kind]);
+      if ("ok" in rate) return rate;
+      holdNanoUsd += rate.priceNanoUsd;
+    }
+  }
+  return pathClash(made.flatMap(({ mount_path }) => mount_path ?? [])) ?? { holdNanoUsd };
+}
+
+/** The field of a launch that makes storage of a kind. */
+const FIELDS: Readonly<Record<StorageKind, string>> = {
+  drive: "new_cloud_drives",
+  filesystem: "new_shared_filesystems",
+};
 
 function conflictOf(facts: Facts, existing: readonly Existing[], made: readonly New[]): Refused | undefined {
   for (const { row } of existing) {

@@ -97,7 +97,7 @@ export const ImageChange = z
 export const Hours = z.object({ hours: z.int().min(1).max(72) });
 export const Replicas = z.object({ replicas: z.int().min(1).max(8) });
 
-/** A launch as far as it has a price. `replicas`: a cluster's. */
+/** A launch as far as it has a price: storage that exists costs it nothing. `replicas`: a cluster's. */
 export const QuoteBody = z.object({
   region_id: shared.region_id,
   gpu_type: optional(z.string().min(1).max(200)),
@@ -106,4 +106,6 @@ export const QuoteBody = z.object({
   interruptible: shared.interruptible,
   estimated_duration_hours: optional(z.int().min(0).max(72)),
   template_id: shared.template_id,
+  new_cloud_drives: created,
+  new_shared_filesystems: created,
 });

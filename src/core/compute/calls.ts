@@ -39,8 +39,10 @@ export type ComputeAnswer = Outcome<{
   /** Those of `rows` that a running machine has mounted. */
   readonly mounted: readonly number[];
   readonly gpuPrices: readonly (readonly [string, GpuPrices])[];
-  /** What storage the account is offered. */
-  readonly storageKinds: readonly StorageKind[];
+  /** What storage the account is offered, and what it pays for it. */
+  readonly storagePrices: readonly (readonly [StorageKind, GpuPrices])[];
+  /** Whether the seat is shared, by a copy: then no storage is offered. */
+  readonly shared: boolean;
 }>;
 
 /** Asks for the pod behind a service path. */

@@ -5,8 +5,9 @@
 import type * as z from "zod";
 import type { Refused } from "../outcome.ts";
 import { toUsd } from "../pricing/money.ts";
+import { newStorageDay } from "./attachments.ts";
 import type { QuoteBody } from "./bodies.ts";
-import { invalid } from "./facts.ts";
+import { type Facts, invalid } from "./facts.ts";
 import { type Offers, offered } from "./launches.ts";
 import { launchHold } from "./machine-rental.ts";
 
@@ -19,11 +20,16 @@ export interface Quote {
   readonly estimated_duration_hours: number | null;
   /** Of the whole instance or cluster. */
   readonly hourly_rate_usd: number;
-  /** What the launch holds: an hour, or the whole run. */
+  /** Of the storage that the launch makes, a day. */
+  readonly storage_daily_usd: number;
+  /** What the launch holds: an hour, or the whole run, and the first day of new storage. */
   readonly held_amount: number;
 }
 
-export function quoteOf(offers: Offers, body: z.output<typeof QuoteBody>): Quote | Refused {
+export function quoteOf(
+  offers: Offers & Pick<Facts, "shared" | "storagePrices">,
+  body: z.output<typeof QuoteBody>,
+): Quote | Refused {
   const wrong = body.replicas === undefined ? undefined : clusterFault(body);
   if (wrong) return wrong;
   const replicas = body.replicas ?? 1;
@@ -33,6 +39,10 @@ export function quoteOf(offers: Offers, body: z.output<typeof QuoteBody>): Quote
     replicas,
   );
   if ("ok" in offer) return offer;
+  // A cluster's launch has no drives, as the contract says: the field is one that it does not know.
+  const made = body.replicas === undefined ? body : { ...body, new_cloud_drives: undefined };
+  const storage = newStorageDay(offers, made);
+  if ("ok" in storage) return storage;
   const hours = body.estimated_duration_hours || null;
   return {
     region_id: offer.region.id,
@@ -42,7 +52,8 @@ export function quoteOf(offers: Offers, body: z.output<typeof QuoteBody>): Quote
     interruptible: body.interruptible ?? false,
     estimated_duration_hours: hours,
     hourly_rate_usd: toUsd(offer.rate.priceNanoUsd),
-    held_amount: toUsd(launchHold(offer.rate, hours)),
+    storage_daily_usd: toUsd(storage.holdNanoUsd),
+    held_amount: toUsd(launchHold(offer.rate, hours) + storage.holdNanoUsd),
   };
 }
 

@@ -53,7 +53,7 @@ export function endStorage(
 }
 
 /** An upstream account's storage is 8 and 8 in all, so a shared one offers none. */
-export function notOffered({ shared }: Facts): Refused | undefined {
+export function notOffered({ shared }: Pick<Facts, "shared">): Refused | undefined {
   if (!shared) return undefined;
   const message = "Cloud drives and shared filesystems are not offered on this account.";
   return refuse({ kind: "invalid", message, param: null });
@@ -65,7 +65,12 @@ function regionRefusal({ storageRegions }: Facts, regionId: string): Refused | u
 }
 
 /** Price and cost of a day. */
-export function storageRate(facts: Facts, kind: StorageKind, sizeGb: number, param: string): Rate | Refused {
+export function storageRate(
+  facts: Pick<Facts, "storagePrices">,
+  kind: StorageKind,
+  sizeGb: number,
+  param: string,
+): Rate | Refused {
   const prices = facts.storagePrices.get(kind);
   const price = prices?.price.storage_gb_days ?? 0;
   if (price === 0) return invalid(param, `has no price yet: ${storageModel(kind)} is not sold`);

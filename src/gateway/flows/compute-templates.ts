@@ -81,6 +81,8 @@ async function quote({ body, answer }: Asked, ports: Ports): Promise<Outcome<{ d
   const regions = market?.kind === "answered" && market.status === 200 ? readRegions(market.body) : undefined;
   if (!regions) return UNAVAILABLE;
   // The row's schema made the body.
-  const quoted = quoteOf({ regions, gpuPrices: new Map(answer.gpuPrices) }, body as z.output<typeof QuoteBody>);
+  const { gpuPrices, storagePrices, shared } = answer;
+  const offers = { regions, gpuPrices: new Map(gpuPrices), storagePrices: new Map(storagePrices), shared };
+  const quoted = quoteOf(offers, body as z.output<typeof QuoteBody>);
   return "ok" in quoted ? quoted : { ok: true, document: quoted };
 }

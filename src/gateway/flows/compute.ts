@@ -212,11 +212,11 @@ const UNAVAILABLE: Refusal = { kind: "compute", refusal: { kind: "unavailable", 
 
 async function marketOf(market: "gpus" | "storage" | "prices", asked: Answered, ports: Ports): Promise<Shown> {
   const prices = new Map<string, GpuPrices>(asked.gpuPrices);
+  const storageKinds = asked.storagePrices.map(([kind]) => kind);
   try {
     const answer = await ports.broker(asked.upstream).market(asked.upstream, market);
     if (answer.kind !== "answered" || answer.status !== 200) return refused(UNAVAILABLE);
-    const shown =
-      market === "storage" ? shownStorage(answer.body, asked.storageKinds) : shownRegions(answer.body, prices);
+    const shown = market === "storage" ? shownStorage(answer.body, storageKinds) : shownRegions(answer.body, prices);
     return shown ? show(shown) : refused(UNAVAILABLE);
   } catch (error) {
     ports.log({ event: "broker_lost", upstream: asked.upstream, verb: "market", error: String(error) });

@@ -37,7 +37,10 @@ const FACTS: Facts = {
     { id: "eu-2", gpuType: "unsold", gpusPerNode: 8 },
   ],
   storageRegions: [],
-  storagePrices: new Map(),
+  storagePrices: new Map([
+    ["drive", { price: { storage_gb_days: 3_333_333 }, cost: { storage_gb_days: 2_000_000 } }],
+    ["filesystem", { price: { storage_gb_days: 1_000_001 }, cost: {} }],
+  ]),
   gpuPrices: new Map([
     ["H100 SXM", { price: { gpu_hours: 1_234_567_891, interruptible_gpu_hours: usd(1) }, cost: { gpu_hours: usd(1) } }],
   ]),
@@ -46,19 +49,33 @@ const FACTS: Facts = {
 /** The hold of a launch, or what it is refused with. */
 function heldBy(decision: Decision): number | string {
   if (!decision.ok) return toHttp(decision.refusal).message;
-  const [act] = decision.acts;
-  return act?.act === "hold" ? toUsd(act.amountNanoUsd) : "no hold";
+  const acts = [decision, ...(decision.also ?? [])].flatMap(({ acts }) => acts);
+  return toUsd(acts.reduce((sum, act) => sum + (act.act === "hold" ? act.amountNanoUsd : 0), 0));
 }
-function quoted(body: object): number | string {
-  const quote = quoteOf(FACTS, QuoteBody.parse(body));
+function quoted(body: object, facts: Facts = FACTS): number | string {
+  const quote = quoteOf(facts, QuoteBody.parse(body));
   return "ok" in quote ? toHttp(quote.refusal).message : quote.held_amount;
 }
+
+/** New drives or filesystems, each with a name of its own. */
+const storage = (name: string) =>
+  fc
+    .array(
+      fc.record({ size_gb: fc.constantFrom(50, 100, 500), mount_path: fc.constantFrom(undefined, "/a", "/b", "/b/") }),
+      {
+        maxLength: 3,
+      },
+    )
+    .map((some) => some.map((one, index) => ({ ...one, name: `${name}${index}` })));
 
 describe("a quote", () => {
   const wanted = {
     region_id: fc.constantFrom("eu-1", "eu-2", "eu-3"),
     interruptible: fc.option(fc.boolean(), { nil: undefined }),
+    new_cloud_drives: fc.option(storage("d"), { nil: undefined }),
+    new_shared_filesystems: fc.option(storage("f"), { nil: undefined }),
   };
+  const seats = [FACTS, { ...FACTS, shared: true }, { ...FACTS, storagePrices: new Map() }] as const;
   it("is what an instance's launch holds, or is refused with its words", () => {
     const body = fc.record({
       ...wanted,
@@ -67,9 +84,9 @@ describe("a quote", () => {
       estimated_duration_hours: fc.option(fc.integer({ min: 0, max: 72 }), { nil: undefined }),
     });
     fc.assert(
-      fc.property(body, (fields) => {
-        const launch = launchInstance(FACTS, InstanceLaunch.parse({ ...fields, container_image: "img:1" }));
-        expect(quoted(fields)).toBe(heldBy(launch));
+      fc.property(body, fc.constantFrom(...seats), (fields, facts) => {
+        const launch = launchInstance(facts, InstanceLaunch.parse({ ...fields, container_image: "img:1" }));
+        expect(quoted(fields, facts)).toBe(heldBy(launch));
       }),
     );
   });
@@ -82,9 +99,9 @@ describe("a quote", () => {
       estimated_duration_hours: fc.integer({ min: 1, max: 72 }),
     });
     fc.assert(
-      fc.property(body, (fields) => {
-        const launch = launchCluster(FACTS, ClusterLaunch.parse({ ...fields, container_image: "img:1" }));
-        expect(quoted(fields)).toBe(heldBy(launch));
+      fc.property(body, fc.constantFrom(...seats), (fields, facts) => {
+        const launch = launchCluster(facts, ClusterLaunch.parse({ ...fields, container_image: "img:1" }));
+        expect(quoted(fields, facts)).toBe(heldBy(launch));
       }),
     );
   });
@@ -107,6 +124,7 @@ describe("a quote", () => {
       interruptible: true,
       estimated_duration_hours: null,
       hourly_rate_usd: 3,
+      storage_daily_usd: 0,
       held_amount: 3,
     });
   });

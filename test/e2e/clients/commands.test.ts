@@ -3,7 +3,9 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DEMO_LAUNCH } from "../../../scripts/demo-compute.ts";
 import { ComputeSandbox } from "../../support/compute-sandbox.ts";
+import { eventually } from "../../support/eventually.ts";
 import { Operator } from "../../support/operator.ts";
 import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 
@@ -50,14 +52,41 @@ test("README: the first call, by curl and by the SDK", async () => {
   expect(await shell(calls[0] ?? "")).toContain("data: [DONE]");
 
   const [snippet = ""] = blocksOf("README.md", "ts");
+  expect(await runSnippet(snippet)).toContain("[");
+});
+
+/** Below the repository, so that it finds its packages. */
+async function runSnippet(snippet: string): Promise<string> {
   mkdirSync(join(root, ".wrangler"), { recursive: true });
-  const file = join(root, ".wrangler", `readme-${process.pid}.ts`);
+  const file = join(root, ".wrangler", `snippet-${process.pid}.ts`);
   writeFileSync(file, snippet);
   try {
-    expect(await run(process.execPath, [file])).toContain("[");
+    return await run(process.execPath, [file]);
   } finally {
     rmSync(file);
   }
+}
+
+test("docs/tenant-api.md: the openai SDK talks to an engine on a launched instance", async () => {
+  const ask = async <Body>(method: string, path: string, body?: object): Promise<Body> => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const response = await fetch(tollgate.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+    return (await response.json()) as Body;
+  };
+  // As `npm start` prints it.
+  const { id } = await ask<{ id: number }>("POST", "/gpu-instances", DEMO_LAUNCH);
+  const until = (status: string) => {
+    const shown = () => ask<{ instance: { status: string } }>("GET", `/gpu-instances/${id}`);
+    return eventually(status, async () => (await shown()).instance.status === status, {
+      withinMs: 20_000,
+      everyMs: 1_200,
+    });
+  };
+  await until("running");
+  const snippet = blocksOf("docs/tenant-api.md", "ts").find((block) => block.includes("/service/v1")) ?? "";
+  expect(await runSnippet(snippet.replace("/1000/", `/${id}/`))).toMatch(/^\[.*\] Say hello\.\n\[.*\] Say hello\.$/);
+  await ask("POST", `/gpu-instances/${id}/terminate`);
+  await until("terminated");
 });
 
 test("docs/tenant-api.md: the example that rents a GPU", async () => {

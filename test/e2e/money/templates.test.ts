@@ -1,6 +1,7 @@
 /** Launch templates, quotes and GPU prices: what tenants see of them is what launches do. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { PRICE, Renter } from "../../support/compute/renter.ts";
+import { eventually } from "../../support/eventually.ts";
 import { world } from "../../support/world.ts";
 
 const process = world();
@@ -109,6 +110,33 @@ describe("a tenant", () => {
     const before = (await renter.tenant.audit()).held_usd;
     expect(await renter.send("POST", "/gpu-clusters", cluster)).toMatchObject({ status: 202, body: { replicas: 2 } });
     expect((await renter.tenant.audit()).held_usd - before).toBeCloseTo(2 * PRICE, 9);
+    // Storage that the launch makes is held for a day with it.
+    for (const [kind, price] of [
+      ["drive", 0.004],
+      ["filesystem", 0.006],
+    ] as const) {
+      const prices = { storage_gb_days: { cost_usd: 0.001, price_usd: price } };
+      await operator.call("PUT", `/models/storage%2F${kind}`, { kind: "storage", prices });
+    }
+    const storage = {
+      new_cloud_drives: [{ name: "a", size_gb: 50, mount_path: "/a" }],
+      new_shared_filesystems: [{ name: "b", size_gb: 100 }],
+    };
+    const withStorage = await renter.send<{ held_amount: number; storage_daily_usd: number }>(
+      "POST",
+      "/compute-templates/quote",
+      { template_id: id, replicas: null, ...storage },
+    );
+    expect(withStorage.body).toMatchObject({ storage_daily_usd: 0.8, held_amount: 6 * PRICE + 0.8 });
+    const held = async () => (await renter.tenant.audit()).held_usd;
+    const heldBefore = await held();
+    expect((await renter.send("POST", "/gpu-instances", { template_id: id, ...storage })).status).toBe(202);
+    // A day is charged as soon as its storage stands: then it is held no more.
+    await eventually("held and charged are the quote", async () => {
+      const days = (await renter.tenant.charges()).filter(({ model }) => model?.startsWith("storage/"));
+      const charged = 0 - days.reduce((sum, { amount_usd }) => sum + amount_usd, 0);
+      return Math.abs((await held()) - heldBefore + charged - withStorage.body.held_amount) < 1e-9;
+    });
     // Upstream has templates of its own; our ids mean nothing there.
     const [sent] = await renter.sandbox.executions(renter.seat);
     expect(sent).toMatchObject({ gpus: 2 });

@@ -25,6 +25,7 @@ export const TEMPLATE_ROWS = [
     summary: "What a launch would hold and cost an hour; nothing is launched",
     body: QuoteBody,
     template: "quote",
+    seat: "shared",
     status: 200,
   }),
   compute({

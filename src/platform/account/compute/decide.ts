@@ -98,9 +98,10 @@ export function decideCompute(
   if (books.tenants.account().computeUpstream !== upstream) return refuse({ kind: "unavailable", retryAfterMs: null });
   expireDue(books, nowMs);
   const gpuPrices = gpuPricesOf(prices);
-  const storageKinds = request.sharedUpstreams.includes(upstream) ? [] : [...storagePricesOf(prices).keys()];
+  const { shared } = offered;
+  const storagePrices = shared ? [] : [...storagePricesOf(prices)];
   const answer = (rows: readonly ResourceRow[]) =>
-    ({ ok: true, upstream, rows, mounted: mountedOf(books, rows), gpuPrices, storageKinds }) as const;
+    ({ ok: true, upstream, rows, mounted: mountedOf(books, rows), gpuPrices, storagePrices, shared }) as const;
   const named = namedRow(books, request, endpoint);
   if (!named.ok) return named;
   const role = roleRefusal(caller.key, endpoint.access);
