@@ -1,5 +1,6 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { SlowestFirst } from "./test/support/slowest-first.ts";
 
 // Wrangler would warn of secrets that the tests bring themselves.
 process.env.WRANGLER_LOG ??= "error";
@@ -18,6 +19,7 @@ export default defineConfig({
   test: {
     // What a test makes the Worker log is shown where the test fails.
     silent: "passed-only",
+    sequence: { sequencer: SlowestFirst },
     projects: [
       {
         test: {

@@ -1,12 +1,12 @@
 /**
- * `npm test`: types, lint, unused exports and the bundle's size in parallel, then the tests inside the process and
- * inside workerd, then those against real processes, which need the machine to themselves. Ends with `N passed, N
- * failed`; a failed check counts as one failed test. Arguments go to vitest: `npm test -- chat` runs the files with
- * `chat` in their path.
+ * `npm test`: the tests inside the process and inside workerd, then those against real processes, which need the machine
+ * to themselves. Types, lint, unused exports and the bundle's size are checked one after another meanwhile, with the time
+ * that tests leave. Ends with `N passed, N failed`; a failed check counts as one failed test. Arguments go to vitest:
+ * `npm test -- chat` runs the files with `chat` in their path.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
@@ -30,21 +30,28 @@ const filters = process.argv.slice(2);
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stop(signal));
 process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
 
-const checks =
-  filters.length > 0 ? [] : await Promise.all((["typecheck", "lint", "unused", "bundle"] as const).map(check));
-const counts = [
-  ...checks,
+const checked = filters.length > 0 ? Promise.resolve([]) : checks();
+const tested = [
   await vitest("tests", ["core", "worker", "sandbox"], ["--maxWorkers=2"]),
   await vitest("e2e", ["e2e"], ["--maxWorkers=2"]),
 ];
+const counts = [...(await checked), ...tested];
 report(counts);
 process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
+
+async function checks(): Promise<Count[]> {
+  const counts: Count[] = [];
+  for (const name of ["typecheck", "lint", "unused", "bundle"] as const) counts.push(await check(name));
+  return counts;
+}
 
 /** Runs a script of package.json that passes or fails as a whole. Its output is shown only if it fails. */
 async function check(name: "typecheck" | "lint" | "unused" | "bundle"): Promise<Count> {
   const started = Date.now();
   let output = "";
   const child = launch("sh", ["-c", scripts[name] ?? "false"], "pipe");
+  // Deadlines of tests come first. What has not begun yet inherits this too.
+  if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
   child.stdout?.on("data", (chunk) => (output += chunk));
   child.stderr?.on("data", (chunk) => (output += chunk));
   const code = await ended(child);

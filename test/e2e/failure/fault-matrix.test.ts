@@ -8,14 +8,16 @@
  * or beside the charge for another try: the held amount is in the operator's book, since an upstream may have done that
  * work for nobody. Everywhere: no hold is left, the books agree, and so do the reports. (`job_failure` is met by video jobs alone.)
  */
-import { readFileSync } from "node:fs";
-import { beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
+import { LogTail } from "../../support/log-tail.ts";
 import type { Execution } from "../../support/sandbox.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
 
 const { operator, sandboxUrl, logFile } = world();
+const log = new LogTail(logFile);
+afterAll(() => log.close());
 
 const TABLE = `
 fault            | answer | one target                            | the first of two targets
@@ -212,8 +214,7 @@ async function cellOf(tenant: Tenant, tried: Tried, calls: readonly Execution[])
 /** As the gateway logs it. */
 const outcomeOf = (callId: string | null): Promise<string> =>
   eventually("the call's line in the log", () => {
-    const lines = readFileSync(logFile, "utf8").split("\n");
-    const line = lines.find((one) => one.includes('"event":"call"') && one.includes(`"${callId}"`));
+    const line = log.lines().find((one) => one.includes('"event":"call"') && one.includes(`"${callId}"`));
     return line && /"outcome":"(\w+)"/.exec(line)?.[1];
   });
 

@@ -8,14 +8,15 @@ import { createServer, type Socket } from "node:net";
 import OpenAI from "openai";
 import { afterAll, expect, test } from "vitest";
 import { IN_FULL } from "../../support/in-full.ts";
-import { Operator, unique } from "../../support/operator.ts";
+import { LogTail } from "../../support/log-tail.ts";
+import { unique } from "../../support/operator.ts";
 import { freePorts } from "../../support/ports.ts";
-import { TollgateProcess } from "../../support/process.ts";
 import { ScriptedUpstream } from "../../support/upstream.ts";
+import { world } from "../../support/world.ts";
 
-const tollgate = await TollgateProcess.start();
-const operator = new Operator(tollgate);
-const toStop: (() => Promise<void>)[] = [() => tollgate.stop()];
+const { operator, logFile } = world();
+const log = new LogTail(logFile);
+const toStop: (() => void | Promise<void>)[] = [() => log.close()];
 afterAll(async () => {
   for (const stop of toStop) await stop();
 });
@@ -66,7 +67,7 @@ async function resetting(): Promise<Down> {
 async function refusing(): Promise<Down> {
   const [port = 0] = await freePorts(1);
   const calls = (upstream: string) => {
-    const lines = tollgate.output.split("\n").filter((line) => line.includes('"upstream_failed"'));
+    const lines = log.lines().filter((line) => line.includes('"upstream_failed"'));
     const own = lines.filter((line) => line.includes(`"upstream":"${upstream}"`));
     return own.map((line) => timeOf(line));
   };
