@@ -72,8 +72,9 @@ export default defineConfig({
           retry: process.env.CI ? 1 : 0,
           include: ["test/e2e/**/*.test.ts", "test/clients/*.test.ts"],
           globalSetup: ["test/support/shared.ts"],
-          testTimeout: 60_000,
-          hookTimeout: 60_000,
+          // For a machine that others use too: what a test awaits has limits of its own.
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {

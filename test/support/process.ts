@@ -18,7 +18,7 @@ export interface StartOptions {
 }
 
 const root = join(import.meta.dirname, "../..");
-const READY_WITHIN_MS = 40_000;
+const READY_WITHIN_MS = 60_000;
 
 export class TollgateProcess {
   readonly url: string;

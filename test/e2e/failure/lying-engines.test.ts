@@ -6,6 +6,7 @@ import { randomInt } from "node:crypto";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
+import { allowedMs } from "../../support/slowness.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { chunk, completion, DONE, type Exchange, event, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
 import { world } from "../../support/world.ts";
@@ -241,7 +242,7 @@ describe.concurrent("a stream that was whole and goes on for ever", () => {
     });
     const startedAtMs = Date.now();
     const read = readAll(await tenant.post(bodyOf(model, `goes on, ${way}`, { stream: true, ...fields })));
-    expect((await closed.promise) - startedAtMs).toBeLessThan(9_000);
+    expect((await closed.promise) - startedAtMs).toBeLessThan(allowedMs(9_000));
     expect((await read).text).toContain("[DONE]");
     expect(await chargesAtRest(tenant)).toEqual([2, 31]);
   });
@@ -293,7 +294,7 @@ describe.concurrent("a tenant's own engine", () => {
     const ends = await Promise.all(dripping);
     expect(ends.map(({ whole }) => whole)).toEqual(ends.map(() => false));
     expect(Date.now() - startedAtMs).toBeGreaterThan(afterMs - 100);
-    expect(Date.now() - startedAtMs).toBeLessThan(afterMs + 4_000);
+    expect(Date.now() - startedAtMs).toBeLessThan(afterMs + allowedMs(4_000));
     expect(await chargesAtRest(tenant)).toEqual(ends.map(() => 1));
   });
 

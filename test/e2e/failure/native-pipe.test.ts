@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
 import { chatPost, RawClient } from "../../support/raw-client.ts";
+import { allowedMs } from "../../support/slowness.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { chunk, DONE, type Exchange, event, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
 import { world } from "../../support/world.ts";
@@ -134,7 +135,7 @@ describe("a stream that breaks ends with an error event and an aborted body, and
     const stream = await begin(breakIt, {}, tenant, asked);
     const startedAtMs = Date.now();
     await stream.readUntil('"upstream_error"');
-    expect(Date.now() - startedAtMs).toBeLessThan(IDLE_MS + 1_500);
+    expect(Date.now() - startedAtMs).toBeLessThan(IDLE_MS + allowedMs(1_500));
     await expect(stream.reader.read()).rejects.toThrow();
     await eventually("the charge", async () => (await charges()) === before + 1);
     // One token in, the words out by their bytes.
@@ -228,7 +229,7 @@ describe("a client that leaves", () => {
     const exchange = await reached.promise;
     const leftAt = Date.now();
     client.reset();
-    expect((await exchange.closedEarly) - leftAt).toBeLessThan(1_000);
+    expect((await exchange.closedEarly) - leftAt).toBeLessThan(allowedMs(1_000));
     await eventually("the charge", async () => (await charges()) === before + 1);
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0 });
   });
@@ -249,7 +250,7 @@ describe("a client that leaves", () => {
     );
     const leftAt = Date.now();
     leaving.abort();
-    expect((await closed.promise) - leftAt).toBeLessThan(1_000);
+    expect((await closed.promise) - leftAt).toBeLessThan(allowedMs(1_000));
     await eventually("the charge", async () => (await charges()) === before + 1);
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0 });
   });

@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
 import { chatPost, RawClient } from "../../support/raw-client.ts";
+import { allowedMs } from "../../support/slowness.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { chunk, DONE, type Exchange, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
 import { world } from "../../support/world.ts";
@@ -93,7 +94,7 @@ describe.each(ways)("a stream %s, whose client leaves", (_way, usage) => {
     const leftAtMs = Date.now();
     left.resolve();
     expect(await chargeOf(tenant)).toBe(780);
-    expect(Date.now() - leftAtMs).toBeLessThan(3_000);
+    expect(Date.now() - leftAtMs).toBeLessThan(allowedMs(3_000));
     expect(await tenant.audit()).toMatchObject({ ok: true, open_holds: 0, operator_loss_usd: 0 });
   });
 
@@ -124,7 +125,7 @@ describe.each(ways)("a stream %s, whose client leaves", (_way, usage) => {
     await client.until('"finish_reason":"stop"');
     const leftAtMs = Date.now();
     client.reset();
-    expect((await (await reached.promise).closedEarly) - leftAtMs).toBeLessThan(1_000);
+    expect((await (await reached.promise).closedEarly) - leftAtMs).toBeLessThan(allowedMs(1_000));
     expect(await chargeOf(tenant)).toBeGreaterThan(OPENING);
   });
 
@@ -147,7 +148,7 @@ describe.each(ways)("a stream %s, whose client leaves", (_way, usage) => {
     client.reset();
     const keptMs = (await (await reached.promise).closedEarly) - leftAtMs;
     expect(keptMs).toBeGreaterThan(4_000);
-    expect(keptMs).toBeLessThan(6_500);
+    expect(keptMs).toBeLessThan(allowedMs(6_500));
     expect(await chargeOf(tenant)).toBeGreaterThan(OPENING * 2);
   });
 });

@@ -176,10 +176,10 @@ describe("64 clients over three keys of two teams against every limit at once", 
 /** As tight as lets one call pass and no second. */
 const TIGHT: Limits = {
   rpm_limit: 1,
-  tpm_limit: 700,
+  tpm_limit: 900,
   rpd_limit: 1,
   max_parallel_requests: 1,
-  max_budget: 0.0007,
+  max_budget: 0.0009,
 };
 
 describe.each(["key", "team", "account"] as const)("where only the %s has a tight limit", (level) => {
