@@ -30,7 +30,6 @@ export async function bundle(main: string, define: Record<string, string>, minif
     loader: TEXT,
     plugins: await pluginsOfTests(),
     define: { "process.env.NODE_ENV": '"production"', ...define },
-    keepNames: true,
     minify,
     logLevel: "warning",
   });

@@ -14,6 +14,7 @@ import { servicePathOf } from "./core/compute/service-path.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
 import { closestCall, errorShapeAt, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
+import { EXPOSED, serveDirectly } from "./direct.ts";
 import { serveCompute } from "./gateway/flows/compute.ts";
 import { serveService } from "./gateway/flows/proxy.ts";
 import { refuse } from "./gateway/http/responses.ts";
@@ -24,18 +25,6 @@ import type { PlatformPorts } from "./platform/ports.ts";
 export interface AppBindings {
   Bindings: Env & { ports: PlatformPorts };
 }
-
-/** Headers that a browser's script may read besides the simple ones. */
-const EXPOSED = [
-  "x-request-id",
-  "x-service-request-id",
-  "x-service-region",
-  "retry-after",
-  "retry-after-ms",
-  "x-should-retry",
-  "inference-id",
-  ...["limit", "remaining", "reset"].flatMap((part) => [`x-ratelimit-${part}-requests`, `x-ratelimit-${part}-tokens`]),
-];
 
 export function createApp(): Hono<AppBindings> {
   const app = new Hono<AppBindings>({
@@ -73,6 +62,9 @@ export function createApp(): Hono<AppBindings> {
     ports.log({ event: "request_crashed", error: String(error) });
     return refuse({ kind: "internal" }, ports.newCallId(), errorShapeAt(context.req.path));
   });
+  const throughRouter = app.fetch;
+  app.fetch = (request, env, context) =>
+    (env && "ports" in env && serveDirectly(request, env.ports)) || throughRouter(request, env, context);
   return app;
 }
 

@@ -65,6 +65,8 @@ export interface Caller {
 export interface Directory {
   /** The caller behind a digest. On a miss, asks the account object with that number. Undefined: unknown key. */
   findCaller(number: AccountNumber, digest: KeyDigest): Promise<Caller | undefined>;
+  /** The caller behind a digest that `findCaller` found in this isolate within the last 30 s. */
+  recentCaller(digest: KeyDigest): Caller | undefined;
   /** The routing snapshot, at most 10 s old in this isolate. */
   routing(): Promise<RoutingSnapshot>;
   /**

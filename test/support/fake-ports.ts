@@ -160,6 +160,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
   const routing = options.routing ?? ROUTING;
   const ports: Ports = {
     directory: {
+      recentCaller: () => undefined,
       findCaller: async (number, digest) =>
         digests.has(digest)
           ? { account: ACCOUNT, number, keyId: asId<KeyId>("key_1"), digest: asId<KeyDigest>(digest) }

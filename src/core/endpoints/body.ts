@@ -89,8 +89,15 @@ function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly stri
 export const MAX_JSON_BYTES = 20 * 1024 * 1024;
 const MAX_FORM_BYTES = 26 * 1024 * 1024;
 
-/** A JSON object. The schema only checks; the caller's own values are what is sent. */
-export function json<Body extends object>(schema: z.ZodType<Body>, fields: FieldRules = OTHER_FIELDS): BodyRule<Body> {
+/**
+ * A JSON object. The schema only checks; the caller's own values are what is sent. `isPlain`: true for bodies that the
+ * schema certainly accepts as they are.
+ */
+export function json<Body extends object>(
+  schema: z.ZodType<Body>,
+  fields: FieldRules = OTHER_FIELDS,
+  isPlain: (value: object) => boolean = () => false,
+): BodyRule<Body> {
   const inspectorOf = inspectors(schema, fields);
   return {
     kind: "json",
@@ -103,7 +110,7 @@ export function json<Body extends object>(schema: z.ZodType<Body>, fields: Field
       }
       const fault = yield* inspectorOf(taken).faultOf(value);
       if (fault) return refuse(fault.message, fault.path);
-      const checked = validate(schema, value, SPELLING);
+      const checked = isPlain(value) ? { ok: true as const, data: value as Body } : validate(schema, value, SPELLING);
       if (!checked.ok) return refuse(checked.complaint.message, checked.complaint.param);
       const set = forced(checked.data);
       const rest: Record<string, unknown> = { ...value, ...set };

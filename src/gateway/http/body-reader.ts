@@ -7,6 +7,7 @@ import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
 import { LONGEST_UPLOAD_MS, MIN_BYTES_PER_S, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
+import { readerOf } from "./at-once.ts";
 import { Expansion, encodingOf } from "./expand.ts";
 
 /** Grants room for a call's body and follows how it arrives. */
@@ -117,7 +118,7 @@ class Arrival {
   }
 
   /** The reader to cancel when time is up. */
-  watch<R extends ReadableStreamDefaultReader<Uint8Array> | ReadableStreamBYOBReader>(reader: R): R {
+  watch<R extends { cancel(): Promise<void> }>(reader: R): R {
     this.#cancel = () => void reader.cancel().catch(() => undefined);
     return reader;
   }
@@ -145,14 +146,14 @@ async function gather(
   maxBytes: number,
   arrival: Arrival,
 ): Promise<Upload> {
-  const reader = arrival.watch(body.getReader());
+  const reader = arrival.watch(readerOf(body, claimed));
   let whole = new Uint8Array(Math.min(claimed ?? FIRST_BYTES, FIRST_BYTES));
   let filled = 0;
   for (;;) {
     const { done, value } = await reader.read();
     // A cancelled reader ends as if the body had ended, so this is not the whole body.
     if (arrival.refusal) return refused(arrival.refusal);
-    if (done) return { ok: true, bytes: whole.subarray(0, filled) };
+    if (done || !value) return { ok: true, bytes: whole.subarray(0, filled) };
     const needed = filled + value.byteLength;
     if (needed > maxBytes) return arrival.refuse({ kind: "too_large", limitBytes: maxBytes });
     if (claimed !== null && needed > claimed) return arrival.refuse(BROKEN);

@@ -28,7 +28,8 @@ export function pieceReader(body: ReadableStream<Uint8Array>): PieceReader {
   };
 }
 
-function byobReader(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader | null {
+/** Null: the body is no byte stream. */
+export function byobReader(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader | null {
   try {
     return body.getReader({ mode: "byob" });
   } catch {

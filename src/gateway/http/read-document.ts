@@ -60,7 +60,7 @@ export async function readDocument(
   ports: Ports,
 ): Promise<OpenedDocument | { failure: Failure }> {
   const head = new Head(answer, wanted, ports);
-  const limits = wanted.patient ? { ...answer, idleMs: answer.totalMs } : answer;
+  const limits = wanted.patient ? { ...answer, idleMs: answer.totalMs, atOnce: true } : answer;
   const read = await readChunks(limits, (chunk) => head.take(chunk), signal, ports);
   const opened =
     read === "ended" || read === "enough"

@@ -1,6 +1,7 @@
 /** Reads an upstream's body within bounds: its size and its time limits. */
 import { joinBytes } from "../../core/formats/bytes.ts";
 import type { Answered, Ports } from "../ports.ts";
+import { readerOf } from "./at-once.ts";
 
 /** How often time limits are checked, ms. */
 const TICK_MS = 1_000;
@@ -81,15 +82,20 @@ export async function readUpstream(
 /** What to do after a chunk: read `more`; `enough`, someone else reads the rest; or cancel the rest as `malformed`. */
 export type Taken = "more" | "enough" | "malformed";
 
-/** Hands the body over as it comes, until it `ended` or its taker has `enough`. Then it can be read on. */
+/**
+ * Hands the body over as it comes, until it `ended` or its taker has `enough`. Then it can be read on. `atOnce`: nothing is
+ * gained by a look at its pieces.
+ */
 export async function readChunks<T extends Taken>(
-  answer: Answered,
+  answer: Answered & { readonly atOnce?: boolean },
   take: (chunk: Uint8Array) => T,
   signal: AbortSignal,
   ports: Pick<Ports, "now">,
 ): Promise<Exclude<T, "more"> | "ended" | "lost" | "timeout"> {
-  if (!answer.response.body) return "ended";
-  const reader = answer.response.body.getReader();
+  const { body, headers } = answer.response;
+  if (!body) return "ended";
+  const length = answer.atOnce ? headers.get("content-length") : null;
+  const reader = readerOf(body, length === null ? null : Number(length));
   let timedOut = false;
   const cancel = () => void reader.cancel().catch(() => undefined);
   const watchdog = new Watchdog(answer, ports, () => {
@@ -104,7 +110,7 @@ export async function readChunks<T extends Taken>(
       // A cancelled reader ends as if the body had ended, so this is not the whole body.
       if (timedOut) return "timeout";
       if (signal.aborted) return "lost";
-      if (done) {
+      if (done || !value) {
         reader.releaseLock();
         return "ended";
       }

@@ -14,6 +14,7 @@ import {
   type EdgeRecord,
   findCaller,
   newCallerCache,
+  recentCaller,
   writeRecord,
 } from "./key-cache.ts";
 import {
@@ -45,6 +46,7 @@ export interface EdgeNotices {
 export function openDirectory(parts: DirectoryParts, state: EdgeState): Directory & EdgeNotices {
   return {
     findCaller: (number, digest) => findCaller(parts, state.callers, number, digest),
+    recentCaller: (digest) => recentCaller(parts, state.callers, digest),
     routing: () => routing(parts, state.routing),
     refresh: (asker) => refresh(parts, state.routing, asker),
     routingChanged: () => routingChanged(parts, state.routing),

@@ -57,6 +57,16 @@ export async function findCaller(
   return caller;
 }
 
+/** Undefined for a key that is unknown, or was not looked up lately. */
+export function recentCaller(
+  parts: Pick<EdgeKeyParts, "now">,
+  cache: CallerCache,
+  digest: KeyDigest,
+): Caller | undefined {
+  const cached = cache.get(digest, parts.now());
+  return cached === "unknown" ? undefined : cached;
+}
+
 /** Undefined for a miss, for another account's record, and if KV cannot be read. */
 async function readRecord(
   parts: EdgeKeyParts,

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RawCall } from "../../../src/core/endpoints/call.ts";
-import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
+import { ChatRequest, chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
+import { isPlainChat } from "../../../src/core/endpoints/inference/plain-chat.ts";
 import type { SetFields } from "../../../src/core/endpoints/payload.ts";
 import { joinBytes } from "../../../src/core/formats/bytes.ts";
 import type { ModelRow } from "../../../src/core/pricing/prices.ts";
@@ -342,5 +343,47 @@ describe("reading a chat completion", () => {
 
   it.each(["{", "no json", "[]", '{"error":{"message":"x"}}'])("takes the event %j for a broken stream", (data) => {
     expect(stream().event(data)).toBe("broken");
+  });
+});
+
+describe("the hand check of a common body", () => {
+  const good = {
+    model: "m",
+    messages: [{ role: "user", content: [{ type: "text", text: "hi" }] }],
+    max_tokens: 1,
+    max_completion_tokens: 9,
+    temperature: 2,
+    top_p: 0,
+    n: 128,
+    stream: true,
+    stream_options: { include_usage: false },
+    user: "u",
+  };
+  const odd = fc.oneof(
+    fc.jsonValue(),
+    fc.constantFrom(0, -1, 1.5, 2.1, 129, 2 ** 53, null, "", "x".repeat(257), [], {}, [{}], [null]),
+    fc.constantFrom({ include_usage: 1 }, { include_usage: true, x: 1 }, { x: 1 }),
+    fc.constantFrom([{ role: "user" }], [{ role: "boss", content: "x" }], [{ role: "user", content: [{ type: 7 }] }]),
+  );
+  const names = fc.constantFrom(...Object.keys(good), "stop", "seed", "x", "__proto__", "constructor");
+
+  it("says yes to what the schema takes as it is, and to nothing else", () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(names, odd), { maxLength: 3 }), fc.array(names, { maxLength: 2 }), (set, left) => {
+        const body = Object.fromEntries(Object.entries({ ...good, ...Object.fromEntries(set) }));
+        for (const name of left) delete (body as Record<string, unknown>)[name];
+        if (!isPlainChat(body)) return;
+        const judged = ChatRequest.safeParse(body);
+        expect(judged.success && judged.data).toEqual(body);
+      }),
+    );
+  });
+
+  it("says yes to common bodies", () => {
+    expect(isPlainChat(good)).toBe(true);
+    expect(isPlainChat(BASE)).toBe(true);
+    for (const name of ["model", "messages"]) expect(isPlainChat({ ...good, [name]: undefined })).toBe(false);
+    for (const body of [{ messages: BASE.messages }, { model: "m" }, { ...BASE, stop: "x" }, {}])
+      expect(isPlainChat(body)).toBe(false);
   });
 });

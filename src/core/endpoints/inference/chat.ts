@@ -7,7 +7,6 @@ import * as z from "zod";
 import type { Added } from "../../formats/added-events.ts";
 import { ChatFinish } from "../../formats/chat-finish.ts";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
-import { urlFault } from "../../formats/public-url.ts";
 import { judge } from "../../issue-words.ts";
 import type { AnswerReader, EventVerdict, MeasuredBody, Meter, Sent } from "../../meters/meter.ts";
 import { countParts } from "../../meters/parts.ts";
@@ -21,9 +20,7 @@ import { CHAT_DATA } from "../inspection/callers-data.ts";
 import type { FieldRules } from "../inspection/inspect.ts";
 import { OTHER_PROMPTS, outputCaps } from "../inspection/refused.ts";
 import { isString, list } from "../list.ts";
-
-const DATA_URL = /^data:image\/[\w.+-]+;base64,[A-Za-z0-9+/]*={0,2}$/;
-const isImageUrl = (url: string): boolean => DATA_URL.test(url) || urlFault(url) === undefined;
+import { isImageUrl, isPlainChat, isPlainMessage, isPlainPart, MAX_CHOICES, ROLES } from "./plain-chat.ts";
 
 const TextPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const ImagePart = z.looseObject({
@@ -41,9 +38,6 @@ const OtherPart = z.looseObject({
     .refine((type) => type !== "text" && type !== "image_url", "does not fit the part's other fields"),
 });
 
-const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
-const KNOWN_ROLES: ReadonlySet<unknown> = new Set(ROLES);
-
 const Message = z
   .looseObject({
     role: z.enum(ROLES),
@@ -54,22 +48,6 @@ const Message = z
       context.addIssue({ code: "custom", path: ["content", ...at], message: text }),
     );
   });
-
-/** The schema's judgement where it is good, in a hundredth of its time: a body may hold 80,000 messages. */
-const isPlainMessage = (message: unknown): boolean => {
-  const { role, content } = asObject(message) ?? {};
-  if (!KNOWN_ROLES.has(role)) return false;
-  if (content === null || content === undefined) return role === "assistant";
-  return typeof content === "string" || (Array.isArray(content) && content.length > 0 && content.every(isPlainPart));
-};
-
-const isPlainPart = (part: unknown): boolean => {
-  const { type, text, image_url } = asObject(part) ?? {};
-  if (type === "text") return typeof text === "string";
-  if (type !== "image_url") return typeof type === "string";
-  const url = asObject(image_url)?.url;
-  return typeof url === "string" && isImageUrl(url);
-};
 
 /** Reports the first invalid part, checked by the schema of its own type so that the error names the wrong field. */
 function checkContent(
@@ -96,10 +74,7 @@ function checkContent(
 
 const count = (least: number, most?: number) => (most ? z.int().min(least).max(most) : z.int().min(least));
 
-/** The most choices per call, like OpenAI's. */
-const MAX_CHOICES = 128;
-
-const ChatRequest = z.looseObject({
+export const ChatRequest = z.looseObject({
   model: z.string().min(1).max(256),
   messages: list(Message, { least: 1, plain: isPlainMessage, what: "messages" }),
   max_tokens: count(1).nullish(),
@@ -253,7 +228,7 @@ export const chatCompletions = endpoint({
   summary: "Chat completions for text and vision models, JSON or SSE",
   scope: "inference",
   flow: { kind: "forwarded" },
-  body: json(ChatRequest, FIELDS),
+  body: json(ChatRequest, FIELDS, isPlainChat),
   model: "model",
   kinds: ["chat"],
   instances: true,
