@@ -245,6 +245,25 @@ it("at rest it lists once a minute, wakes nobody without a change, and not at al
   });
 });
 
+it("reads a list of any length that tenants' scripts give it, and says of what it cannot read that it could not", async () => {
+  const logged = vi.spyOn(console, "log").mockImplementation(() => undefined);
+  const machine = { name: tag(7, 1), status: "running", init_script: "\u0001".repeat(40_000), startup_command: "x" };
+  const list = JSON.stringify(Array.from({ length: 40 }, (_, index) => ({ id: index + 1, ...machine })));
+  expect(list.length).toBeGreaterThan(8 * 1024 * 1024);
+  answer = () => new Response(list);
+  const fresh = await broker().fresh(upstream, "instance");
+  expect(fresh.ok && fresh.seen.map(({ document }) => document)).toEqual(
+    Array.from({ length: 40 }, (_, index) => JSON.stringify({ id: index + 1, name: machine.name, status: "running" })),
+  );
+  answer = () => new Response(`${list.slice(0, -1)},`);
+  expect(await broker().fresh(upstream, "instance")).toEqual({ ok: false });
+  const events = logged.mock.calls.map(([line]) => JSON.parse(String(line)));
+  expect(events).toMatchObject([
+    { event: "compute_answer_unreadable" },
+    { event: "compute_list_failed", why: "unknown" },
+  ]);
+});
+
 it("tells again what an account did not take", async () => {
   vi.spyOn(console, "log").mockImplementation(() => undefined);
   await runInDurableObject(broker(), async (_, { storage }) => {

@@ -52,7 +52,11 @@ export function extendMachine(facts: Facts, kind: MachineKind, id: number, hours
   const refusal = moneyRefusal(facts, extensionHold(row.rental, hours));
   if (refusal) return refusal;
   const step = extend(row.rental, hours, facts);
-  const decision = send({ ...row, rental: step.rental }, { verb: "extend", hours }, row, facts);
+  const after = { ...row, rental: step.rental };
+  // Upstream may run longer already than what was bought: it was extended twice.
+  const missing = row.rental.hours + hours - Math.max(row.seen.hours ?? 0, row.rental.hours);
+  if (missing <= 0) return { ok: true, row: after, acts: step.acts, call: null };
+  const decision = send(after, { verb: "extend", hours: missing }, row, facts);
   return decision.ok ? { ...decision, acts: step.acts } : decision;
 }
 

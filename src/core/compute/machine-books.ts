@@ -2,6 +2,7 @@
 import {
   type Act,
   gpuMs,
+  type Idle,
   type Lengths,
   type MachineRental,
   type MoneyAct,
@@ -92,21 +93,33 @@ export function bookEnd(rental: MachineRental, fromMs: number | null, endMs: num
 }
 
 /** Charges stop at `endMs`; upstream has yet to show the end. */
-export const ended = (fromMs: number | null, endMs: number, askedMs: number): Phase<"ending"> => ({
+export const ended = (
+  fromMs: number | null,
+  endMs: number,
+  askedMs: number,
+  idle: Idle | null = null,
+): Phase<"ending"> => ({
   at: "ending",
   fromMs,
   endMs,
   askedMs,
   overdueMs: askedMs,
   lossHours: 0,
+  idle,
 });
+
+/** How long it ran after its end, until `untilMs`. */
+export const ranOnMs = ({ endMs, idle }: Phase<"ending">, untilMs: number): number =>
+  Math.max(0, Math.min(untilMs, idle?.sinceMs ?? untilMs) - endMs - (idle?.ms ?? 0));
 
 /** The end was requested at `atMs`: nothing is charged after it. */
 export function askEnd(rental: MachineRental, atMs: number): Step<MachineRental> {
   const { phase } = rental;
   if (phase.at === "ending" || phase.at === "ended") return unchanged(rental);
   const ending =
-    phase.at === "running" ? ended(phase.fromMs, Math.min(atMs, phase.paidUntilMs), atMs) : ended(null, atMs, atMs);
+    phase.at === "running"
+      ? ended(phase.fromMs, Math.min(atMs, phase.paidUntilMs), atMs)
+      : ended(null, atMs, atMs, { sinceMs: atMs, ms: 0, begun: phase.at === "preempted" });
   return unchanged({ ...rental, phase: ending });
 }
 
@@ -136,7 +149,7 @@ export function closeMachine(
   const back = giveBack(asked, endMs, hourMs);
   const booked = bookEnd(back.rental, phase.fromMs, endMs, hourMs);
   const acts: Act[] = [...back.acts, ...booked.acts];
-  const loss = lossAct(rental, phase.endMs, seen.ranUntilMs, hourMs, false);
+  const loss = lossAct(rental, seen.ranUntilMs === null ? 0 : ranOnMs(phase, seen.ranUntilMs), hourMs, false);
   if (loss && (loss.costNanoUsd > 0 || phase.lossHours > 0)) acts.push(loss);
   return { rental: { ...booked.rental, phase: { at: "ended", endMs } }, acts, stop: null };
 }
@@ -153,13 +166,13 @@ export function ranOn(
   { hourMs }: Lengths,
 ): readonly MoneyAct[] {
   if (rental.phase.at !== "ended") return [];
-  const loss = lossAct(rental, fromMs ?? rental.phase.endMs, ranUntilMs, hourMs, estimated);
+  const loss = lossAct(rental, ranUntilMs - (fromMs ?? rental.phase.endMs), hourMs, estimated);
   return loss && loss.costNanoUsd > 0 ? [loss] : [];
 }
 
-function lossAct(rental: MachineRental, endMs: number, ranUntilMs: number | null, hourMs: number, estimated: boolean) {
+export function lossAct(rental: MachineRental, ms: number, hourMs: number, estimated: boolean) {
   if (rental.n === 0) return undefined;
-  const costNanoUsd = ranUntilMs === null ? 0 : rateFor(rental.rate.costNanoUsd, ranUntilMs - endMs, hourMs);
+  const costNanoUsd = rateFor(rental.rate.costNanoUsd, ms, hourMs);
   return { act: "loss", n: rental.n, costNanoUsd, estimated } as const;
 }
 

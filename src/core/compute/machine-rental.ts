@@ -1,5 +1,6 @@
 /** The money of instances and clusters: by the hour, for a fixed time, and while preempted or resumed. */
-import { bookEnd, bookStretch, ended, giveBack, openHold } from "./machine-books.ts";
+import { bookStretch, ended, giveBack, openHold } from "./machine-books.ts";
+import { begunEnding, preemptEnding, resumedEnding, turnEnding } from "./machine-ending.ts";
 import {
   type Act,
   type Lengths,
@@ -18,9 +19,6 @@ import {
 export const AUTO_STOP_GRACE_MS = 30_000;
 /** How often to look for the rest of the money while the next hour is paid only in part. */
 export const RETRY_SHORT_MS = 10_000;
-/** Usage is booked this long after the end was requested, whatever upstream shows. */
-export const BOOK_AFTER_MS = 600_000;
-export const OVERDUE_EVERY_MS = 300_000;
 
 /** The hold of a launch: an hour, or the whole run. */
 export function launchHold(rate: Rate, hours: number | null): number {
@@ -45,10 +43,7 @@ export function openMachine(rate: Rate, hours: number | null): Step<MachineRenta
 /** Starts the rental when the machine was first seen running, from `startedAtMs` on. */
 export function begin(rental: MachineRental, startedAtMs: number, { hourMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;
-  if (phase.at === "ending" && phase.fromMs === null && rental.heldNanoUsd !== null && startedAtMs < phase.endMs) {
-    // A launch's hold pays for at least an hour, and an early stop never costs more than the hold.
-    return unchanged({ ...rental, phase: { ...phase, fromMs: startedAtMs } });
-  }
+  if (phase.at === "ending") return unchanged({ ...rental, phase: begunEnding(rental, phase, startedAtMs) });
   if (phase.at !== "waiting") return unchanged(rental);
   const paidUntilMs = startedAtMs + (rental.hours ?? 1) * hourMs;
   const running: Phase<"running"> = {
@@ -192,47 +187,13 @@ function turnFixed(
   };
 }
 
-/** The end was requested but not seen: books after ten minutes. Later running time is the operator's loss. */
-function turnEnding(
-  rental: MachineRental,
-  phase: Phase<"ending">,
-  nowMs: number,
-  { hourMs }: TurnFacts,
-): Step<MachineRental> {
-  const acts: Act[] = [];
-  let after = rental;
-  let { overdueMs, lossHours } = phase;
-  if (rental.heldNanoUsd !== null && nowMs >= phase.askedMs + BOOK_AFTER_MS) {
-    const booked = bookEnd(rental, phase.fromMs, phase.endMs, hourMs);
-    after = booked.rental;
-    acts.push(...booked.acts);
-  }
-  const hours = Math.floor((nowMs - phase.endMs) / hourMs);
-  if (rental.n > 0 && hours > lossHours) {
-    lossHours = hours;
-    const costNanoUsd = rateFor(rental.rate.costNanoUsd, nowMs - phase.endMs, hourMs);
-    acts.push({ act: "loss", n: rental.n, costNanoUsd, estimated: true });
-  }
-  if (nowMs >= overdueMs + OVERDUE_EVERY_MS) {
-    overdueMs = nowMs;
-    acts.push({ act: "event", event: "stop_overdue", sinceMs: phase.askedMs });
-  }
-  if (acts.length === 0) return unchanged(rental);
-  return { rental: { ...after, phase: { ...phase, overdueMs, lossHours } }, acts, stop: null };
-}
-
 /**
  * Pauses the charge of a preempted machine at `lastRunningMs`, when it was last seen running. Keeps the rest of the
  * hold.
  */
 export function preempt(rental: MachineRental, lastRunningMs: number, { hourMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;
-  if (phase.at === "ending" && phase.fromMs !== null) {
-    // It was preempted before the end was asked for.
-    const endMs = Math.max(phase.fromMs, Math.min(phase.endMs, lastRunningMs));
-    const back = giveBack(rental, endMs, hourMs);
-    return { rental: { ...back.rental, phase: { ...phase, endMs } }, acts: back.acts, stop: null };
-  }
+  if (phase.at === "ending") return preemptEnding(rental, phase, lastRunningMs, hourMs);
   if (phase.at !== "running") return unchanged(rental);
   const price = rental.rate.priceNanoUsd;
   const sinceMs = Math.min(lastRunningMs, phase.paidUntilMs);
@@ -255,12 +216,19 @@ export function preempt(rental: MachineRental, lastRunningMs: number, { hourMs }
   return { rental: { ...after, phase: { at: "preempted", sinceMs, leftMs } }, acts, stop: null };
 }
 
+/** Since when it is known not to run; null: it runs, or never did. */
+export function awaySinceMs({ phase }: MachineRental): number | null {
+  if (phase.at === "preempted") return phase.sinceMs;
+  return phase.at === "ending" && phase.idle?.begun ? phase.idle.sinceMs : null;
+}
+
 /**
  * Resumes a machine that runs again since `fromMs`. After a day its hold is gone, so it is stopped. An hourly machine
  * is paid as far as the hold goes; the next turn gets money for the rest of the hour.
  */
 export function resume(rental: MachineRental, fromMs: number, { hourMs, dayMs }: Lengths): Step<MachineRental> {
   const { phase } = rental;
+  if (phase.at === "ending") return unchanged({ ...rental, phase: resumedEnding(phase, fromMs) });
   if (phase.at !== "preempted") return unchanged(rental);
   const begunMs = Math.max(fromMs, phase.sinceMs);
   // A fixed run without its hold has no money left to run on.

@@ -6,7 +6,7 @@
  * 404s by id a minute apart do.
  */
 import { closeMachine, forgetBefore } from "./machine-books.ts";
-import { begin, preempt, resume, takeBackExtension } from "./machine-rental.ts";
+import { awaySinceMs, begin, preempt, resume, takeBackExtension } from "./machine-rental.ts";
 import type { Act, EndReason, Lengths, MachineRental, Step } from "./rental.ts";
 import type { MachineRow, MachineState, Missing, SshAccess } from "./resource.ts";
 import { comparePrice, extendedTwice, haunted } from "./surprises.ts";
@@ -151,10 +151,10 @@ function moneyOf(
   switch (document.state) {
     case "running":
     case "degraded": {
-      const { phase } = begun;
-      if (phase.at !== "preempted") return { rental: forgetBefore(begun, askedAtMs), acts: [] };
+      const sinceMs = awaySinceMs(begun);
+      if (sinceMs === null) return { rental: forgetBefore(begun, askedAtMs), acts: [] };
       // A start after the preemption is the time of resumption; without one, use the time it was first seen again.
-      const again = startMs !== null && startMs > phase.sinceMs ? startMs : askedAtMs;
+      const again = startMs !== null && startMs > sinceMs ? startMs : askedAtMs;
       return resumed(begun, Math.min(again, nowMs), lengths);
     }
     case "preempted":

@@ -1,5 +1,6 @@
 /** The turn of any rental, and when it is due. */
-import { AUTO_STOP_GRACE_MS, BOOK_AFTER_MS, OVERDUE_EVERY_MS, RETRY_SHORT_MS, turnMachine } from "./machine-rental.ts";
+import { endingDueMs } from "./machine-ending.ts";
+import { AUTO_STOP_GRACE_MS, RETRY_SHORT_MS, turnMachine } from "./machine-rental.ts";
 import type { Lengths, MachineRental, Rental, Step, StorageRental, TurnFacts } from "./rental.ts";
 import { storageDueMs, turnStorage } from "./storage-rental.ts";
 
@@ -22,8 +23,9 @@ export function turnDueMs(rental: Rental, facts: Pick<TurnFacts, "graceDays" | k
   return rental.kind === "machine" ? machineDueMs(rental, facts) : storageDueMs(rental, facts);
 }
 
-function machineDueMs(rental: MachineRental, { hourMs, dayMs }: Lengths): number | null {
+function machineDueMs(rental: MachineRental, lengths: Lengths): number | null {
   const { phase } = rental;
+  const { hourMs, dayMs } = lengths;
   switch (phase.at) {
     case "running":
       if (rental.hours !== null) {
@@ -36,11 +38,7 @@ function machineDueMs(rental: MachineRental, { hourMs, dayMs }: Lengths): number
     case "preempted":
       return rental.heldNanoUsd === null ? null : phase.sinceMs + dayMs;
     case "ending":
-      return Math.min(
-        phase.overdueMs + OVERDUE_EVERY_MS,
-        phase.endMs + (phase.lossHours + 1) * hourMs,
-        rental.heldNanoUsd === null ? Number.POSITIVE_INFINITY : phase.askedMs + BOOK_AFTER_MS,
-      );
+      return endingDueMs(rental, phase, lengths);
     default:
       return null;
   }

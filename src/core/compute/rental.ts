@@ -117,7 +117,7 @@ export interface MachineRental {
  * `waiting`: held, not seen running. `running`: period n began at `fromMs`; hold n pays until `paidUntilMs`, and should
  * pay until `goalMs` (for a fixed run both are its end). `preempted`: nothing is charged; `leftMs` remain of a fixed
  * run. `ending`: nothing is charged from `endMs` on, and upstream has not shown the end; with `fromMs` null it never
- * started.
+ * started, or what it ran is booked.
  */
 type MachinePhase =
   | { readonly at: "waiting" }
@@ -138,8 +138,20 @@ type MachinePhase =
       readonly askedMs: number;
       readonly overdueMs: number;
       readonly lossHours: number;
+      /** Null: it runs, and has run all the time since `endMs`. */
+      readonly idle: Idle | null;
     }
   | { readonly at: "ended"; readonly endMs: number };
+/** When an ending machine does not run upstream: that is no loss, and its stop is not overdue. */
+export interface Idle {
+  /** Since when it does not run; null: it runs again. */
+  readonly sinceMs: number | null;
+  /** How long it did not run before, after the end that was asked for. */
+  readonly ms: number;
+  /** False: it never ran. */
+  readonly begun: boolean;
+}
+
 export type Phase<At extends MachinePhase["at"]> = Extract<MachinePhase, { at: At }>;
 
 /** The money of a drive or filesystem. Day k begins `k - 1` days after `createdAtMs`; its period has the number k. */

@@ -131,7 +131,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   #registered(upstream: string): Promise<readonly string[] | undefined> {
     const known = this.#references;
     if (known && Math.abs(Date.now() - known.atMs) < REFERENCES_KEPT_MS) return known.all;
-    const all = this.#read(upstream, LIST_PATHS.image, "books").then((answer) => {
+    const all = this.#read(upstream, LIST_PATHS.image, true, "books").then((answer) => {
       const listed = answer.kind === "answered" && answer.status === 200 ? readImages(answer.body) : undefined;
       if (!listed && this.#references?.all === all) this.#references = null;
       return listed?.map(({ registryUrl }) => registryUrl);
@@ -181,7 +181,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   async fresh(upstream: string, kind: ListedKind, at?: Address): Promise<FreshList> {
     this.#serve(upstream);
     const ports = await this.#listing(upstream);
-    const current = ports && { ...ports, list: (path: string) => this.#read(upstream, path, at ?? "books") };
+    const current = ports && { ...ports, list: (path: string) => this.#read(upstream, path, true, at ?? "books") };
     if (!current || !(await runList(kind, this.#tables, current))) return { ok: false };
     return { ok: true, seen: this.#tables.seen().filter((one) => one.kind === kind) };
   }
@@ -231,22 +231,23 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     return {
       upstream,
       deployment: await deploymentMark(secrets.secrets),
-      list: (path) => this.#read(upstream, path),
+      list: (path) => this.#read(upstream, path, true),
       account: (number) => accountObject(this.env, number) as unknown as Observer,
       now: () => Date.now(),
     };
   }
 
   /** Reads on the broker's own behalf, within its budget for lists. */
-  #read(upstream: string, path: string, to: Destination = "snapshot"): Promise<ControlAnswer> {
-    return this.#sendInTurn(upstream, 0, "list", { callId: newCallId(), method: "GET", path, body: null }, to);
+  #read(upstream: string, path: string, isList = false, to: Destination = "snapshot"): Promise<ControlAnswer> {
+    const request = { callId: newCallId(), method: "GET", path, body: null, isList } as const;
+    return this.#sendInTurn(upstream, 0, "list", request, to);
   }
 
   async #sendInTurn(
     upstream: string,
     account: number,
     cls: CallClass,
-    request: Pick<ControlCall, "callId" | "method" | "path" | "body"> & Partial<Pick<ControlCall, "terms">>,
+    request: Omit<Parameters<typeof callControl>[3], "to">,
     to: Destination,
   ): Promise<ControlAnswer> {
     const turn = await this.#sender.turn(account, cls);

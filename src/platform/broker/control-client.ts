@@ -3,17 +3,21 @@
  * result says whether the call was executed, certainly not executed, or possibly executed.
  */
 import type { Address, ControlAnswer, ControlCall } from "../../core/compute/control.ts";
+import { ListReader } from "../../core/compute/long-lists.ts";
 import { parseObject } from "../../core/formats/json-fields.ts";
 import type { CallId } from "../../core/ids.ts";
 import type { UpstreamRow } from "../../core/routing/routes.ts";
 import { findUpstream } from "../d1/upstreams.ts";
+import { log } from "../log.ts";
 import { openPorts } from "../ports.ts";
 import { readSecrets } from "../secrets.ts";
 
 /** An upstream that is silent for this long has lost the call, ms. */
 const SILENCE_MS = 20_000;
-/** Larger than a list of everything that an upstream account may have. */
+/** What is kept of an answer; of a list, without the texts that nobody reads. */
 const MOST_ANSWER_BYTES = 8 * 1024 * 1024;
+/** A list as it arrives, with every script that tenants chose. */
+const MOST_LIST_BYTES = 256 * 1024 * 1024;
 /** The wait before retrying a call that could not be sent, ms. */
 const OUT_OF_REACH_MS = 5_000;
 
@@ -28,6 +32,8 @@ type Request = Pick<ControlCall, "method" | "path" | "body"> & {
   readonly callId: CallId;
   /** Where it goes. `books`: only to what they say now. The routing snapshot works without the books. */
   readonly to: "books" | "snapshot" | Address;
+  /** The answer is a list of things: its long texts are left out. */
+  readonly isList?: boolean;
 };
 
 /** Sends it now. Never rejects. */
@@ -59,7 +65,7 @@ async function exchange(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
   upstream: string,
-  { callId, method, path, body, to, terms = null }: Request,
+  { callId, method, path, body, to, terms = null, isList = false }: Request,
   sentAtMs: number,
   signal: AbortSignal,
 ): Promise<Sent> {
@@ -94,9 +100,12 @@ async function exchange(
   if (answer.kind === "refused") return notSent("out_of_reach");
   if (answer.kind !== "answer") return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
   const { response } = answer;
-  const text = await boundedText(response);
+  const text = await (isList && response.status === 200 ? listText(response) : boundedText(response));
   // An unreadable answer counts as none.
-  if (text === undefined) return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
+  if (text === undefined) {
+    log({ event: "compute_answer_unreadable", upstream, path, status: response.status });
+    return { answer: { kind: "unknown", sentAtMs }, pauseMs: null };
+  }
   const shown = response.status < 400 ? text : upstreams.scrub(errorText(text), target, routing);
   return {
     answer: { kind: "answered", status: response.status, body: shown, sentAtMs },
@@ -131,6 +140,18 @@ async function boundedText(response: Response): Promise<string | undefined> {
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
+}
+
+/** Undefined for what is no list, breaks off, or is too long all the same. */
+async function listText(response: Response): Promise<string | undefined> {
+  const reader = new ListReader(MOST_ANSWER_BYTES);
+  let bytes = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.byteLength;
+    if (bytes > MOST_LIST_BYTES) return undefined;
+    reader.push(chunk);
+  }
+  return reader.end();
 }
 
 const LONGEST_PAUSE_MS = 60_000;

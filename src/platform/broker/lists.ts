@@ -1,6 +1,7 @@
 /** Reads the lists that are due, keeps what they show, and tells the accounts what concerns them. */
 import type { ControlAnswer, Observation, Observer } from "../../core/compute/control.ts";
 import { dueLists, LIST_PATHS, type Listed, type ListedKind, type Push, pushesOf } from "../../core/compute/listing.ts";
+import { shortened } from "../../core/compute/long-lists.ts";
 import { parseTag } from "../../core/compute/tag.ts";
 import { plainImage } from "../../core/compute/upstream-images.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
@@ -20,11 +21,6 @@ export interface ListingPorts {
 
 /** Accounts told at once. */
 const TOLD_AT_ONCE = 16;
-/** Longer texts, such as scripts, are left out of what is kept and told: nothing reads them, and tenants choose them. */
-const MOST_TEXT = 4_000;
-/** Of a longer document only what names it is kept. */
-const MOST_DOCUMENT = 64_000;
-
 export const listedAt = (tables: BrokerTables, kind: ListedKind): number | null => tables.time(`listed ${kind}`);
 
 /** When the next list is due; null: nobody watches. */
@@ -127,11 +123,4 @@ function readList(kind: ListedKind, body: string, deployment: string): Listed[] 
       },
     ];
   });
-}
-
-function shortened(fields: Record<string, unknown>): string {
-  const { id, name, status } = fields;
-  const short = Object.entries(fields).filter(([, value]) => typeof value !== "string" || value.length <= MOST_TEXT);
-  const document = JSON.stringify(Object.fromEntries(short));
-  return document.length <= MOST_DOCUMENT ? document : JSON.stringify({ id, name, status });
 }

@@ -281,17 +281,17 @@ it("whatever happens: one hold, dense periods that tile, no charge above its hol
         if (one.kind === "turn" || one.kind === "due") {
           const due = turnDueMs(life.rental, life.facts());
           now = Math.max(now, (one.kind === "due" ? (due ?? now) : now) + one.late);
-          // Who has room for what was missed and the next hour is not stopped.
           const { room } = life.books;
-          const freed = life.rental.heldNanoUsd ?? 0;
-          const unpaidMs = phase.at === "running" ? now + HOUR - phase.paidUntilMs : 0;
+          const held = life.rental.heldNanoUsd ?? 0;
           const before = life.stop;
           life.turn(now);
           const again = turn(life.rental, now, life.facts());
           expect(again.acts).toEqual([]);
           expect(again.stop).toBeNull();
-          if (life.stop === "credit_depleted" && before === null) {
-            expect(room + freed - rateFor(price, unpaidMs, HOUR)).toBeLessThan(freed);
+          if (life.stop === "credit_depleted" && before === null && phase.at === "running") {
+            // Who can pay what was missed and a millisecond more is not stopped.
+            const rest = room + held - rateFor(price, phase.paidUntilMs - phase.fromMs, HOUR);
+            expect(rest).toBeLessThan(rateFor(price, now + 1 - phase.paidUntilMs, HOUR));
           }
         } else if (one.kind === "credit") life.books.balance += one.amount;
         else if (one.kind === "spend") life.books.balance -= Math.min(one.amount, life.books.room);
@@ -343,6 +343,7 @@ it("whatever happens: one hold, dense periods that tile, no charge above its hol
         // A gap is a preemption, nothing else.
         if (fromMs > at) expect(pauses.some(([from, to]) => from <= at && to >= fromMs)).toBe(true);
         at = toMs;
+        for (const [from, to] of pauses) expect(Math.min(toMs, to) - Math.max(fromMs, from)).toBeLessThanOrEqual(0);
       }
       const ms = stretches.reduce((sum, one) => sum + one.toMs - one.fromMs, 0);
       const exact = (BigInt(price) * BigInt(ms)) / BigInt(HOUR);

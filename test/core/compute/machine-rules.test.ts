@@ -17,6 +17,7 @@ import { observed } from "../../../src/core/compute/observe.ts";
 import { gpusOf, isMachine, type MachineRow } from "../../../src/core/compute/resource.ts";
 import { wrappedInstance } from "../../../src/core/compute/row-documents.ts";
 import { parseTag } from "../../../src/core/compute/tag.ts";
+import { next } from "../../../src/core/compute/wants.ts";
 import { toHttp } from "../../../src/core/http-refusal.ts";
 import type { AccountNumber, KeyId, TeamId } from "../../../src/core/ids.ts";
 import { DAY, LENGTHS, launchedRow, SENT, shows } from "../../support/compute/rows.ts";
@@ -196,6 +197,18 @@ describe("changes", () => {
     expect(no(extendMachine({ ...facts, rows: [hourly] }, "instance", hourly.id, 3))).toContain(
       "400 `hours` cannot be added",
     );
+  });
+
+  it("an extension sends upstream only what its run is too short for", () => {
+    const bought = row.rental.hours ?? 0;
+    const shows = (more: number) => ({ ...facts, rows: [{ ...row, seen: { ...row.seen, hours: bought + more } }] });
+    const decided = (more: number) => extendMachine(shows(more), "instance", row.id, 3);
+    expect(decided(0)).toMatchObject({ call: { verb: "extend", hours: 3 } });
+    expect(decided(2)).toMatchObject({ call: { verb: "extend", hours: 1 }, acts: [{ act: "resize" }] });
+    const none = decided(3);
+    expect(none).toMatchObject({ call: null, acts: [{ act: "resize", amountNanoUsd: usd(32) }] });
+    expect(made(none)).toMatchObject({ sending: null, rental: { hours: bought + 3 } });
+    expect(next(made(none), facts.nowMs)).toEqual({ do: "none" });
   });
 
   it("a PATCH keeps what it does not name, and is sent whole", () => {

@@ -8,6 +8,7 @@ import {
   type Shown,
 } from "../../../src/core/compute/observe.ts";
 import { rateFor } from "../../../src/core/compute/rental.ts";
+import { turnDueMs } from "../../../src/core/compute/rental-turn.ts";
 import { clusterStatus, gpusOf, instanceStatus } from "../../../src/core/compute/resource.ts";
 import { next, turned, wantEnd } from "../../../src/core/compute/wants.ts";
 import { DAY, HOUR, LENGTHS, launchedRow, RATE, RowLife, SENT, shows } from "../../support/compute/rows.ts";
@@ -154,6 +155,49 @@ describe("what upstream shows", () => {
     late.turn(SENT + 2 * DAY).sees(shows("running"), SENT + 2 * DAY + 5);
     expect(late.row.wants.end?.reason).toBe("preempted");
     expect(next(late.row, SENT + 2 * DAY + 500)).toEqual({ do: "send", call: { verb: "stop" } });
+  });
+
+  it("one that is stopped while it is preempted pays for what ran before, once, and nothing when it comes back", () => {
+    const life = new Watched(null).sees(shows("running"), SENT + 2_000);
+    life.sees(shows("preempted"), SENT + 62_000, SENT + 62_100, SENT + 57_000);
+    const { charged } = life;
+    life.row = wantEnd(life.row, "admin", SENT + 120_000);
+    life.turn(SENT + 120_000).sees(shows("preempted"), SENT + 200_000);
+    life
+      .sees(shows("running"), SENT + 300_000)
+      .sees(shows("ended", { terminatedAtMs: SENT + 310_000 }), SENT + 320_000);
+    expect([charged, life.charged]).toEqual([rateFor(RATE.priceNanoUsd, 55_000, HOUR), charged]);
+    // From when it was first seen to run again.
+    expect(life.books.losses.get(life.row.rental.n)).toBe(rateFor(RATE.costNanoUsd, 10_000, HOUR));
+  });
+
+  it("one that is preempted while its stop is wanted is no loss and not overdue, until it runs again", () => {
+    const life = new Watched(null).sees(shows("running"), SENT + 2_000);
+    life.row = wantEnd(life.row, "user", SENT + 60_000);
+    life.sees(shows("preempted"), SENT + 62_000);
+    const booked = life.turn(SENT + 2 * DAY).charged;
+    expect([life.books.events, life.books.losses.size, life.books.held]).toEqual([[], 0, 0]);
+    expect(turnDueMs(life.row.rental, { ...LENGTHS, graceDays: null })).toBeNull();
+    life.sees(shows("running"), SENT + 2 * DAY + 1_000).turn(SENT + 2 * DAY + 1_000 + HOUR);
+    expect(life.books.events).toEqual(["stop_overdue"]);
+    expect([...life.books.losses.values()]).toEqual([RATE.costNanoUsd]);
+    const endMs = SENT + 2 * DAY + 1_000 + 2 * HOUR;
+    life.sees(shows("ended", { terminatedAtMs: endMs }), endMs + 1_000);
+    expect([...life.books.losses.values()]).toEqual([2 * RATE.costNanoUsd]);
+    expect(life.charged).toBe(booked);
+  });
+
+  it("one that is stopped before it runs is a loss from its start on, and overdue from then on", () => {
+    const life = new Watched(null).sees(shows("pending"), SENT + 2_000);
+    life.row = wantEnd(life.row, "admin", SENT + 10_000);
+    life.turn(SENT + HOUR);
+    expect([life.books.events, life.books.losses.size, life.books.held]).toEqual([[], 0, 0]);
+    const startedAtMs = SENT + HOUR;
+    life.sees(shows("running", { startedAtMs }), SENT + HOUR + 1_000).turn(SENT + HOUR + 300_000);
+    expect(life.books.events).toEqual(["stop_overdue"]);
+    const end = { startedAtMs, terminatedAtMs: SENT + HOUR + 400_000 };
+    life.sees(shows("ended", end), SENT + 2 * HOUR);
+    expect([life.charged, life.books.losses.get(1)]).toEqual([0, rateFor(RATE.costNanoUsd, 400_000, HOUR)]);
   });
 
   it("after a PATCH it shows pending until a document asked for afterwards shows it running; the charge goes on", () => {
