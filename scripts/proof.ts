@@ -1,8 +1,8 @@
 /**
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories of
- * an account, of video jobs and of reports, ten long ones of rented machines, the memory of all large bodies, the
- * mutants of the core's decisions, and a soak of ten minutes with kills. Takes about an hour; ends at the first step that
- * fails.
+ * an account, of video jobs and of reports, ten long ones of rented machines, kills at each point,
+ * the memory of all large bodies, the mutants of the core's decisions, and a soak of ten minutes with kills. Takes over an
+ * hour; ends at the first step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -33,8 +33,8 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { ALL_BODIES: "1" },
   },
   {
-    what: "storms and signals",
-    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start"],
+    what: "storms, signals and kills of rented machines",
+    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "rental-kills"],
     env: { PROOF: "1" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },

@@ -9,6 +9,9 @@ interface MachineExecution {
   readonly state: string;
   readonly reason: string | null;
   readonly gpus: number;
+  readonly replicas: number;
+  readonly hours: number | null;
+  readonly image: string;
   readonly started_ms: number | null;
   readonly end_asked_ms: number | null;
   readonly ended_ms: number | null;

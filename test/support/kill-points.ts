@@ -14,6 +14,8 @@ interface Point {
   /** Stands there once. */
   readonly line: string;
   readonly where: "before" | "after";
+  /** An expression at that line: the point is there only while it is true. */
+  readonly when?: string;
 }
 
 export const KILL_POINTS = {
@@ -43,28 +45,74 @@ export const KILL_POINTS = {
   "consumer wrote": { file: "platform/queue/usage.ts", line: "for (const one of part) await finish(", where: "before" },
   "in an alarm": { file: "platform/account/shipping.ts", line: 'await attempt("prune"', where: "before" },
 } as const satisfies Record<string, Point>;
-export type PointName = keyof typeof KILL_POINTS;
 
-/** What was sent and not confirmed is sent again after two minutes; tests wait for a second. */
-const QUICKER = {
-  file: "platform/account/tables/outbox.ts",
-  from: "RESEND_AFTER_MS = 120_000",
-  to: "RESEND_AFTER_MS = 1_000",
-};
+const COMPUTE = "platform/account/compute/compute.ts";
+const LISTS = "platform/broker/lists.ts";
+/** Those on the way of a rented machine. */
+export const RENTAL_KILL_POINTS = {
+  // Its row and its money are stored, and nothing was sent.
+  held: { file: COMPUTE, line: "const refusal = await this.#sendAndWait(send.placed,", where: "before" },
+  // The alarm repeats a call: stored, and not sent.
+  repeating: {
+    file: COMPUTE,
+    line: "if (wanted) await this.#send(wanted.placed, wanted.call);",
+    where: "before",
+    when: "wanted",
+  },
+  // Upstream did it, and its answer was not read.
+  sent: {
+    file: "platform/broker/control-client.ts",
+    line: "const text = await (isList && response.status === 200 ? listText(response) : boundedText(response));",
+    where: "before",
+    when: 'method !== "GET"',
+  },
+  // The answer came, and was not taken in.
+  answered: {
+    file: COMPUTE,
+    line: "const { refusal, follow } = this.#apply(row.id, call, answer);",
+    where: "before",
+    when: 'call.verb !== "read"',
+  },
+  // It was taken in, and the tenant has not heard of it.
+  applied: { file: COMPUTE, line: "if (refusal) return refuse(refusal);", where: "before" },
+  turning: { file: COMPUTE, line: "const free = (due ?? []).filter(", where: "before" },
+  listed: { file: LISTS, line: "tables.see(kind, listed);", where: "after" },
+  told: { file: LISTS, line: "reportUnknown(kind, unknown, tables, ports.upstream);", where: "after" },
+} as const satisfies Record<string, Point>;
+
+const ALL_POINTS: Readonly<Record<string, Point>> = { ...KILL_POINTS, ...RENTAL_KILL_POINTS };
+export type RentalPoint = keyof typeof RENTAL_KILL_POINTS;
+export type PointName = keyof typeof KILL_POINTS | RentalPoint;
+
+export const pointsIn = (file: string): readonly Point[] =>
+  Object.values(ALL_POINTS).filter((point) => point.file === file);
+
+const OBSERVE = "core/compute/observe.ts";
+/** What takes minutes takes seconds: to send again what was not confirmed, to give up a launch, to repeat an extension. */
+const QUICKER = [
+  {
+    file: "platform/account/tables/outbox.ts",
+    from: "RESEND_AFTER_MS = 120_000",
+    to: "RESEND_AFTER_MS = 1_000",
+  },
+  { file: OBSERVE, from: "CREATE_PROOF_MS = 120_000", to: "CREATE_PROOF_MS = 4_000" },
+  { file: OBSERVE, from: "EXTEND_PROOF_MS = 60_000", to: "EXTEND_PROOF_MS = 4_000" },
+] as const;
 
 /** Every call to a test begins with this: what a build without them must not contain. */
 export const TRACE = "/kill-point/";
 
-const call = (name: string, url: string): string =>
-  ` await (await fetch(${JSON.stringify(url + TRACE + encodeURIComponent(name))})).text(); `;
+const call = (name: string, when: string | undefined, url: string): string =>
+  `${when ? ` if (${when})` : ""} await (await fetch(${JSON.stringify(url + TRACE + encodeURIComponent(name))})).text(); `;
 
 /** The file with its points in place. */
 export function withPoints(file: string, source: string, url: string): string {
-  let text = file === QUICKER.file ? replaceOnce(file, source, QUICKER.from, QUICKER.to) : source;
-  for (const [name, point] of Object.entries<Point>(KILL_POINTS)) {
-    if (point.file !== file) continue;
-    const { line, where } = point;
-    text = replaceOnce(file, text, line, where === "before" ? call(name, url) + line : line + call(name, url));
+  let text = source;
+  for (const { file: of, from, to } of QUICKER) if (of === file) text = replaceOnce(file, text, from, to);
+  for (const [name, { file: of, line, where, when }] of Object.entries(ALL_POINTS)) {
+    if (of !== file) continue;
+    const stop = call(name, when, url);
+    text = replaceOnce(file, text, line, where === "before" ? stop + line : line + stop);
   }
   return text;
 }
@@ -76,8 +124,7 @@ function replaceOnce(file: string, text: string, from: string, to: string): stri
 }
 
 export const FILES: ReadonlySet<string> = new Set([
-  QUICKER.file,
-  ...Object.values<Point>(KILL_POINTS).map(({ file }) => file),
+  ...[...QUICKER, ...Object.values(ALL_POINTS)].map(({ file }) => file),
 ]);
 
 const plugin: Plugin = {
@@ -85,7 +132,7 @@ const plugin: Plugin = {
   setup(build) {
     const url = process.env.KILL_SWITCH_URL;
     if (!url) throw new Error("KILL_SWITCH_URL is not set");
-    build.onLoad({ filter: /\/src\/(gateway|platform)\/.*\.ts$/ }, ({ path }) => {
+    build.onLoad({ filter: /\/src\/(core|gateway|platform)\/.*\.ts$/ }, ({ path }) => {
       const file = path.slice(path.lastIndexOf("/src/") + "/src/".length);
       if (!FILES.has(file)) return undefined;
       return { contents: withPoints(file, readFileSync(path, "utf8"), url), loader: "ts" };

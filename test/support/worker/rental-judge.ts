@@ -21,6 +21,19 @@ export interface Rented {
   askedMs: number | null;
 }
 
+/** A resource's usage events, summed. */
+interface Reported {
+  readonly price: number;
+  /** The loss is part of it. */
+  readonly cost: number;
+  readonly loss: number;
+  /** In hours of true length. */
+  readonly gpuMs: number;
+}
+
+const TRUE_HOUR_MS = 3_600_000;
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+
 export class RentalJudge {
   private readonly fleet: Fleet;
   private readonly rented: readonly Rented[];
@@ -50,15 +63,20 @@ export class RentalJudge {
     expect(audit, renter.account).toMatchObject({ ok: true, problems: [], openHolds: 0, heldNanoUsd: 0 });
     expect(audit?.balanceNanoUsd).toBeGreaterThanOrEqual(0);
     const charged = await this.#charged(renter);
+    const reported = await this.#reported(renter);
+    expect(sum([...reported.values()].map(({ loss }) => loss)), "losses told").toBe(audit?.operatorLossNanoUsd);
     const own = ran.filter(({ name }) => name?.split("-")[1] === String(renter.number));
     const ids = new Set([...charged.keys(), ...own.map(({ name }) => Number(name?.split("-")[2]))]);
     for (const id of ids) {
       const rented = this.rented.find((one) => one.renter === renter && one.id === id);
       const execution = own.find(({ name }) => Number(name?.split("-")[2]) === id);
       const { nanoUsd, periods } = charged.get(id) ?? { nanoUsd: 0, periods: 0 };
+      const told = reported.get(id) ?? { price: 0, cost: 0, loss: 0, gpuMs: 0 };
+      expect(told.price, `${renter.account} ${id}: reports and ledger`).toBe(nanoUsd);
       expect(nanoUsd > 0 && !(rented && execution), `${renter.account} ${id} never ran`).toBe(false);
       if (!rented || !execution) continue;
       await this.#judgeMachine(rented, execution, nanoUsd, periods);
+      this.#judgeUsage(rented, execution, told, periods);
     }
   }
 
@@ -107,6 +125,44 @@ export class RentalJudge {
     if (ran.started_ms !== null) this.#judged += 1;
     expect(nanoUsd, told).toBeGreaterThanOrEqual(rightful.leastNanoUsd);
     expect(nanoUsd, told).toBeLessThanOrEqual(rightful.mostNanoUsd);
+  }
+
+  /** What is reported as used is what was charged; with the operator's loss it is what ran, and never more. */
+  #judgeUsage({ id, priceNanoUsd }: Rented, ran: MachineExecution, told: Reported, periods: number): void {
+    const of = JSON.stringify({ id, ran, told });
+    const [hourMs, usedMs] = [Number(env.COMPUTE_HOUR_MS), told.gpuMs / ran.gpus];
+    expect(Math.abs(told.price - (priceNanoUsd * usedMs) / TRUE_HOUR_MS), of).toBeLessThanOrEqual(periods + 1);
+    const costNanoUsd = Math.round(ran.hourly_rate_usd * 1e9);
+    expect(Math.abs(told.cost - told.loss - (costNanoUsd * usedMs) / TRUE_HOUR_MS), of).toBeLessThanOrEqual(
+      periods + 1,
+    );
+    // A preemption that no list showed is charged, so it may count as used. A cluster that stops shows as running.
+    const isWhole = ran.runs.length === 1 && ran.runs[0]?.to_ms === ran.ended_ms;
+    const mostMs = isWhole ? ran.pod_ms : (ran.stopped_ms ?? 0) - (ran.started_ms ?? 0);
+    const nanoUsd = (ms: number) => (costNanoUsd * ms) / hourMs;
+    expect(told.cost, of).toBeLessThanOrEqual(nanoUsd(mostMs) + periods + 1);
+    if (!isWhole || ran.state !== "stopped" || this.#provenLost(ran)) return;
+    expect(told.cost, of).toBeGreaterThanOrEqual(nanoUsd(ran.ms) - 1);
+  }
+
+  /** By resource, from the usage events in the operator's database, once all have come there. */
+  async #reported(renter: Renter): Promise<Map<number, Reported>> {
+    const stub = this.fleet.accountStub(renter);
+    await this.fleet.until("its events are reported", async () => (await stub.audit())?.outbox === 0, 900_000, 5_000);
+    const { results } = await env.BOOKS.prepare(
+      `select event_id as id, price_nano_usd as price, cost_nano_usd as cost, loss_nano_usd as loss,
+         gpu_ms + interruptible_gpu_ms as gpuMs from usage_events where account = ?`,
+    )
+      .bind(renter.account)
+      .all<Reported & { id: string }>();
+    const byId = Map.groupBy(results, ({ id }) => Number(id.split("-")[2]));
+    const total = (its: readonly Reported[], what: keyof Reported) => sum(its.map((one) => one[what]));
+    return new Map(
+      [...byId].map(([id, its]) => [
+        id,
+        { price: total(its, "price"), cost: total(its, "cost"), loss: total(its, "loss"), gpuMs: total(its, "gpuMs") },
+      ]),
+    );
   }
 
   /** Its launch had no answer, and two lists lacked it that were asked for two minutes later: it counts as never made. */
