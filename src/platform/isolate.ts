@@ -6,6 +6,7 @@
 import { Health } from "../core/routing/target-health.ts";
 import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import { type EdgeState, newEdgeState } from "./edge/directory.ts";
+import { SizeWatch } from "./store-sizes.ts";
 
 export interface IsolateMemory {
   readonly edge: EdgeState;
@@ -13,6 +14,7 @@ export interface IsolateMemory {
   readonly bodies: BodyRoom;
   readonly mediumBodies: BodyRoom;
   readonly answers: BodyRoom;
+  readonly booksWatch: SizeWatch;
 }
 
 export const newMemory = (): IsolateMemory => ({
@@ -21,6 +23,7 @@ export const newMemory = (): IsolateMemory => ({
   bodies: new BodyRoom(),
   mediumBodies: BodyRoom.forMedium(),
   answers: new BodyRoom(ANSWER_ROOM_BYTES),
+  booksWatch: new SizeWatch(),
 });
 
 export const memory: IsolateMemory = newMemory();

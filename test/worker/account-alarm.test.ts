@@ -378,3 +378,18 @@ describe("rows written", () => {
     expect(await during(() => stub.authorize(request("c2").keyDigest))).toBe(0);
   });
 });
+
+it("an account's object that fills up tells the operator at 70 %, once an hour", async () => {
+  const { stub } = await newAccount({ balance: 10 });
+  const told = vi.spyOn(console, "log").mockImplementation(() => undefined);
+  const filling = () => told.mock.calls.filter(([line]) => String(line).includes("store.filling"));
+  await runInDurableObject(stub, (_, { storage }) => {
+    Object.defineProperty(storage.sql, "databaseSize", { configurable: true, value: 7_000_000_000 });
+  });
+  for (let alarm = 0; alarm < 3; alarm++) {
+    await runInDurableObject(stub, (_, { storage }) => storage.setAlarm(Date.now() + 3_600_000));
+    await runDurableObjectAlarm(stub);
+  }
+  expect(filling()).toHaveLength(1);
+  expect(JSON.parse(String(filling()[0]?.[0]))).toMatchObject({ store: "account", bytes: 7_000_000_000 });
+});

@@ -255,7 +255,10 @@ describe("an account with many keys and teams", () => {
       `INSERT INTO keys (id, last_four, fields, created_at_ms)
        SELECT 'bulk-' || value, 'bulk', '{}', 0 FROM (WITH RECURSIVE n(value) AS (VALUES (1) UNION ALL SELECT value + 1 FROM n LIMIT 100000) SELECT value FROM n)`,
     );
-    await rows(stub, "INSERT INTO digests (digest, key_id) SELECT 'digest-' || id, id FROM keys WHERE id LIKE 'bulk-%'");
+    await rows(
+      stub,
+      "INSERT INTO digests (digest, key_id) SELECT 'digest-' || id, id FROM keys WHERE id LIKE 'bulk-%'",
+    );
     const startedMs = performance.now();
     expect(await readBy("after")).toBe(true);
     expect(performance.now() - startedMs).toBeLessThan(500);

@@ -443,8 +443,8 @@ describe("aliases", () => {
       alias: "chat",
       account: null,
       targets: [
-        { upstream: "main", model: "llama", priority: 0, weight: 1 },
-        { upstream: "main", model: "b", priority: 1, weight: 3 },
+        { upstream: "main", model: "llama", priority: 0, weight: 1, drain: false },
+        { upstream: "main", model: "b", priority: 1, weight: 3, drain: false },
       ],
       retry_on: [],
       margins: [

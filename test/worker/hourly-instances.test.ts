@@ -81,6 +81,34 @@ class Scene {
   rentals = async (): Promise<Json[]> => (await done("GET", `/accounts/${this.renter.id}/compute`)).data;
 }
 
+it("PATCH changes what it names; another `hourly`, or its account, is 409 and starts no rental", async () => {
+  const scene = await Scene.make(1_000);
+  const path = `/instances/${scene.id}`;
+  expect(await call("PATCH", path, { name: "x" })).toMatchObject(refusal(404, "not_found", "instance"));
+  await scene.put();
+  const whole = await done("GET", path);
+  expect(await done("PATCH", path, {})).toEqual(whole);
+  expect(await done("PATCH", path, { name: "renamed" })).toEqual({
+    ...whole,
+    name: "renamed",
+    model: `renamed:${scene.id}`,
+  });
+  expect(await call("PATCH", path, { hourly: { ...HOURLY, replicas: 3 } })).toMatchObject(
+    refusal(409, "instance_hourly", "hourly"),
+  );
+  await done("POST", "/accounts", { id: `other-${scene.id}`, name: "Other" });
+  expect(await call("PATCH", path, { account: `other-${scene.id}` })).toMatchObject(
+    refusal(409, "instance_hourly", "hourly"),
+  );
+  expect(await call("PATCH", path, { kind: "custom" })).toMatchObject(
+    refusal(400, "invalid_request_error", "custom_api_path"),
+  );
+  expect(await call("PATCH", path, { upstreams: ["nowhere"] })).toMatchObject(
+    refusal(400, "invalid_request_error", "upstreams.0"),
+  );
+  expect(await done("GET", path)).toMatchObject({ name: "renamed", hourly: HOURLY, account: whole.account });
+});
+
 it("is held a day ahead, begun once, and charged to the ms when it is deleted", async () => {
   const scene = await Scene.make(100);
   const put = await scene.put();

@@ -77,7 +77,7 @@ describe("roles", () => {
     "getAccountCompute", "getOpenApi",
     "listComputeTemplates", "getComputeTemplate", "listCalls", "getCall",
   ]; // biome-ignore format: a list
-  const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "listEvents"];
+  const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "getUpstreamHealth", "listEvents"];
   const MAY: Record<Exclude<OperatorRole, "owner">, readonly string[]> = {
     finance: [...READS, "creditAccount", "updateAccount", "putModelPrices", "deleteModelPrices"],
     support: [...READS, ...OF_SUPPORT_AND_READ, "updateAccount", "updateTeam", "updateKey", "revokeKey"],

@@ -143,14 +143,43 @@ describe("the end of raw events", () => {
     }
   });
 
-  it("comes after the days that are configured, 90 where that is no number", async () => {
+  it("comes after the days that are configured, 30 where that is no number", async () => {
     await deliver([message(event())]);
-    await upkeep(START + 90 * DAY - 1);
-    await upkeep(START + 90 * DAY - 1, "soon");
-    await upkeep(START + 90 * DAY - 1, "0");
+    await upkeep(START + 30 * DAY - 1);
+    await upkeep(START + 30 * DAY - 1, "soon");
+    await upkeep(START + 30 * DAY - 1, "0");
     expect(await count("usage_events")).toBe(1);
-    await upkeep(START + 90 * DAY + HOUR);
+    await upkeep(START + 30 * DAY + HOUR);
     expect(await count("usage_events")).toBe(0);
+  });
+
+  it("comes sooner while the database is larger than it may be: the oldest hours go first, sums and open hours stay", async () => {
+    const spread = [0, 0, 1, 2, 30].map((hour, at) => event({ endedAtMs: START + hour * HOUR + at }));
+    await deliver([message(...spread)]);
+    const whole = await report("group_by=account,key");
+    const nowMs = START + 30 * HOUR + 60_000;
+    let bytes = 5_000_000_001;
+    // Each deletion makes it smaller: after the first one all is well.
+    const books = sized(() => bytes--);
+    await runScheduled({ ...env, BOOKS: books }, nowMs);
+    expect(await count("usage_events")).toBe(5 - 4);
+    expect(await report("group_by=account,key")).toEqual(whole);
+    expect(lines.map((line) => JSON.parse(line))).toContainEqual(
+      expect.objectContaining({ event: "usage_shortened", to: new Date(START + 29 * HOUR).toISOString() }),
+    );
+    bytes = 9e9;
+    await runScheduled({ ...env, BOOKS: books }, nowMs);
+    expect(await count("usage_events")).toBe(1);
+  });
+
+  it("is preceded by an event at 70 % of what the platform lets D1 hold, once an hour", async () => {
+    const told = () => lines.map((line) => JSON.parse(line)).filter(({ event: name }) => name === "store.filling");
+    const upkeepAt = (bytes: number, nowMs: number) => runScheduled({ ...env, BOOKS: sized(() => bytes) }, nowMs);
+    await upkeepAt(6_999_999_999, START);
+    expect(told()).toEqual([]);
+    for (const minutes of [0, 5, 55, 60]) await upkeepAt(7_000_000_000, START + minutes * 60_000);
+    expect(told()).toHaveLength(2);
+    expect(told()[0]).toMatchObject({ store: "d1", bytes: 7_000_000_000, limit_bytes: 10_000_000_000 });
   });
 
   it("an event older than that is sent back and not counted twice; the others of its message are written", async () => {
@@ -187,3 +216,16 @@ describe("the scheduled run", () => {
     expect(lines.join()).toContain("publish_routing");
   });
 });
+
+/** The books, saying that they are this large. */
+const sized = (bytes: () => number): D1Database =>
+  new Proxy(env.BOOKS, {
+    get(books, name) {
+      if (name !== "prepare") return Reflect.get(books, name).bind(books);
+      return (query: string) => {
+        const statement = books.prepare(query);
+        if (query !== "select 1") return statement;
+        return { run: async () => ({ meta: { size_after: bytes() } }) };
+      };
+    },
+  });

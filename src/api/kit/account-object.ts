@@ -31,6 +31,7 @@ export function accountInTime(
     open: (...asked) => read((object) => object.open(...asked)),
     describe: () => read((object) => object.describe()),
     amend: (...asked) => change((object) => object.amend(...asked)),
+    inFlight: (...asked) => read((object) => object.inFlight(...asked)),
     close: () => change((object) => object.close()),
     credit: (...asked) => change((object) => object.credit(...asked)),
     entries: (...asked) => read((object) => object.entries(...asked)),

@@ -14,8 +14,15 @@ const Target = z.strictObject({
     .max(1_000_000)
     .optional()
     .meta({ description: "Share among equal priorities; 1 by default" }),
+  drain: z.boolean().optional().meta({
+    description: "True: no new call goes there, and follow-ups of earlier ones still do; one target has to take calls",
+  }),
 });
-const targets = z.array(Target).min(1).max(MOST_TARGETS);
+const targets = z
+  .array(Target)
+  .min(1)
+  .max(MOST_TARGETS)
+  .refine((all) => all.some(({ drain }) => !drain), "must have a target that is not drained");
 const settings = {
   retry_on: z
     .array(z.union([z.literal(500), z.literal(502)], { error: "must be 500 or 502" }))
@@ -46,7 +53,9 @@ export const AliasAnswer = z
   .object({
     alias: z.string(),
     account: z.string().nullable(),
-    targets: z.array(z.object({ upstream: z.string(), model: z.string(), priority: z.int(), weight: z.number() })),
+    targets: z.array(
+      z.object({ upstream: z.string(), model: z.string(), priority: z.int(), weight: z.number(), drain: z.boolean() }),
+    ),
     retry_on: z.array(z.union([z.literal(500), z.literal(502)])),
     margins: z.array(MarginAnswer).meta({
       description: "Of each target, in their order: what a unit costs and brings now, without any account's markup",

@@ -23,7 +23,7 @@ type Prices = Pick<RoutingSnapshot, "models">;
 const serializeAlias = (row: AliasRow, prices: Prices, nowMs: number) => ({
   alias: row.alias,
   account: row.account,
-  targets: row.targets.map((target) => ({ ...target })),
+  targets: row.targets.map((target) => ({ ...target, drain: target.drain ?? false })),
   retry_on: [...row.retryOn],
   margins: row.targets.map((target) => serializeMargin(target, marginsOf(prices, row, target, NO_PLAN, nowMs))),
 });
@@ -165,11 +165,12 @@ async function check(context: AdminContext, row: AliasRow, allowLoss: boolean | 
 }
 
 const targetsFrom = (targets: z.output<typeof AliasBody>["targets"]): Target[] =>
-  targets.map(({ upstream, model, priority, weight }) => ({
+  targets.map(({ upstream, model, priority, weight, drain }) => ({
     upstream,
     model,
     priority: priority ?? 0,
     weight: weight ?? 1,
+    ...(drain && { drain }),
   }));
 
 function aliasFrom(called: string, body: z.output<typeof AliasBody>): AliasRow {

@@ -36,6 +36,7 @@ import { addModels } from "./models.ts";
 import { addOperators } from "./operators.ts";
 import { addTemplates } from "./templates.ts";
 import { addUpstreamCheck } from "./upstream-check.ts";
+import { addUpstreamHealth } from "./upstream-health.ts";
 import { addUpstreams } from "./upstreams.ts";
 import { addUsage } from "./usage.ts";
 
@@ -57,6 +58,7 @@ const RESOURCES = [
   (api: AdminRoutes) => addKeys(api, IN_ANY_ACCOUNT),
   addUpstreams,
   addUpstreamCheck,
+  addUpstreamHealth,
   addAliases,
   addInstances,
   addModels,

@@ -14,27 +14,31 @@ const Hourly = z
   })
   .meta({ id: "HourlyPlan" });
 
-export const InstanceBody = z
-  .strictObject({
-    account: z.string(),
-    name: modelName.refine((name) => !name.includes(":"), "must not have a `:`"),
-    upstreams: z
-      .array(z.string().min(1).max(63))
-      .min(1)
-      .max(32)
-      .refine((ids) => new Set(ids).size === ids.length, "must not name an upstream twice"),
-    kind: z.enum(INSTANCE_KINDS).optional().meta({ description: "`chat` where absent" }),
-    custom_api_path: z
-      .string()
-      .regex(PATH, "must be a path such as predict or v2/predict, without `..`, query or fragment")
-      .nullable()
-      .optional()
-      .meta({ description: "The path that a `custom` instance serves; needed for those alone" }),
-    hourly: Hourly.optional().meta({
-      description: "The account pays these GPUs by the hour, a day held ahead, and nothing for calls; DELETE ends it",
-    }),
-  })
-  .meta({ id: "InstanceBody" });
+const fields = {
+  account: z.string(),
+  name: modelName.refine((name) => !name.includes(":"), "must not have a `:`"),
+  upstreams: z
+    .array(z.string().min(1).max(63))
+    .min(1)
+    .max(32)
+    .refine((ids) => new Set(ids).size === ids.length, "must not name an upstream twice"),
+};
+const settings = {
+  kind: z.enum(INSTANCE_KINDS).optional().meta({ description: "`chat` where absent" }),
+  custom_api_path: z
+    .string()
+    .regex(PATH, "must be a path such as predict or v2/predict, without `..`, query or fragment")
+    .nullable()
+    .optional()
+    .meta({ description: "The path that a `custom` instance serves; needed for those alone" }),
+  hourly: Hourly.optional().meta({
+    description: "The account pays these GPUs by the hour, a day held ahead, and nothing for calls; DELETE ends it",
+  }),
+};
+export const InstanceBody = z.strictObject({ ...fields, ...settings }).meta({ id: "InstanceBody" });
+export const InstancePatch = z
+  .strictObject({ ...z.object(fields).partial().shape, ...settings })
+  .meta({ id: "InstancePatch" });
 
 export const InstanceAnswer = z
   .object({

@@ -8,7 +8,14 @@ import { toHttp } from "../../core/http-refusal.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import type { HourlyPlan, InstanceRow } from "../../core/routing/routes.ts";
 import { foreignAliasesOf } from "../../platform/d1/aliases.ts";
-import { deleteInstance, findInstance, listInstances, putInstance, rentalOf } from "../../platform/d1/instances.ts";
+import {
+  deleteInstance,
+  findInstance,
+  listInstances,
+  putInstance,
+  readInstance,
+  rentalOf,
+} from "../../platform/d1/instances.ts";
 import { currentModel } from "../../platform/d1/models.ts";
 import { type AdminContext, type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "../kit/fields.ts";
@@ -16,7 +23,7 @@ import { conflict, invalid, Problem } from "../kit/problem.ts";
 import { requireAccount, requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
 
-import { InstanceAnswer, InstanceBody } from "./instance-schema.ts";
+import { InstanceAnswer, InstanceBody, InstancePatch } from "./instance-schema.ts";
 
 const serializeInstance = (row: InstanceRow) => ({
   instance_id: row.instanceId,
@@ -37,6 +44,14 @@ const put = route({
   path: "/admin/instances/{instance_id}",
   summary: "Register or replace an instance",
   body: InstanceBody,
+  answers: { 200: answers("The instance", InstanceAnswer) },
+});
+const patch = route({
+  id: "updateInstance",
+  method: "patch",
+  path: "/admin/instances/{instance_id}",
+  summary: "Change what is named, leave the rest; another `hourly` than it has is 409",
+  body: InstancePatch,
   answers: { 200: answers("The instance", InstanceAnswer) },
 });
 const list = route({
@@ -70,21 +85,19 @@ const remove = route({
 export function addInstances(api: AdminRoutes): void {
   api.add(put, async ({ work: context, params, body }) => {
     const row = instanceFrom(params.instance_id, body);
-    await requireAccount(context, row.account);
-    await requireUpstreams(
-      context,
-      row.upstreams.map((upstream) => ({ upstream })),
-      (index) => `upstreams.${index}`,
-    );
-    const foreign = await foreignAliasesOf(context.books, row.instanceId, row.account);
-    if (foreign.length > 0) {
-      throw conflict(
-        "foreign_instance",
-        `Others than '${row.account}' may call this instance by the alias ${foreign.join(", ")}. Change that first.`,
-        "account",
-      );
-    }
-    await storeWithRental(context, row);
+    await check(context, row);
+    await storeWithRental(context, row, "any");
+    await context.edge.routingChanged();
+    return ok(serializeInstance(row));
+  });
+
+  api.add(patch, async ({ work: context, params: { instance_id: id }, body }) => {
+    const { row: stored, version } = known(await readInstance(context.books, instanceIdFrom(id)), "instance", id);
+    const whole = bodyOf(stored);
+    const { account = whole.account, name = whole.name, upstreams = whole.upstreams, ...settings } = body;
+    const row = instanceFrom(id, { ...whole, ...settings, account, name, upstreams });
+    await check(context, row);
+    await storeWithRental(context, row, version);
     await context.edge.routingChanged();
     return ok(serializeInstance(row));
   });
@@ -112,8 +125,27 @@ export function addInstances(api: AdminRoutes): void {
   });
 }
 
-/** Begins the rental of an instance by the hour before it is known to calls. */
-async function storeWithRental(context: AdminContext, row: InstanceRow): Promise<void> {
+async function check(context: AdminContext, row: InstanceRow): Promise<void> {
+  await requireAccount(context, row.account);
+  await requireUpstreams(
+    context,
+    row.upstreams.map((upstream) => ({ upstream })),
+    (index) => `upstreams.${index}`,
+  );
+  const foreign = await foreignAliasesOf(context.books, row.instanceId, row.account);
+  if (foreign.length === 0) return;
+  throw conflict(
+    "foreign_instance",
+    `Others than '${row.account}' may call this instance by the alias ${foreign.join(", ")}. Change that first.`,
+    "account",
+  );
+}
+
+/**
+ * Begins the rental of an instance by the hour before it is known to calls. `version`: stores it only over the row that
+ * was read with it.
+ */
+async function storeWithRental(context: AdminContext, row: InstanceRow, version: number | "any"): Promise<void> {
   const id = String(row.instanceId);
   const stored = await findInstance(context.books, row.instanceId);
   if (stored?.hourly && (stored.account !== row.account || !row.hourly || !sameHourly(stored.hourly, row.hourly))) {
@@ -121,7 +153,8 @@ async function storeWithRental(context: AdminContext, row: InstanceRow): Promise
   }
   const begun = row.hourly ? await beginRental(context, row, row.hourly) : null;
   const takeBack = () => (begun?.anew ? endRental(context, row.account, begun.rental, true) : Promise.resolve());
-  const written = await putInstance(context.books, row, begun?.rental ?? null, context.now()).catch(async (error) => {
+  const rental = begun?.rental ?? null;
+  const written = await putInstance(context.books, row, rental, context.now(), version).catch(async (error) => {
     await takeBack();
     throw error;
   });
@@ -176,6 +209,20 @@ const changedMeanwhile = (id: string): Problem =>
 function instanceIdFrom(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid("instance_id", "`instance_id` must be a positive integer.");
   return Number(text);
+}
+
+/** The body that makes this row. */
+function bodyOf({ account, name, upstreams, kind, customApiPath, hourly }: InstanceRow): z.output<typeof InstanceBody> {
+  return {
+    account,
+    name,
+    upstreams: [...upstreams],
+    kind,
+    custom_api_path: customApiPath,
+    ...(hourly && {
+      hourly: { gpu_type: hourly.gpuType, gpu_count: hourly.gpuCount, replicas: hourly.replicas },
+    }),
+  };
 }
 
 function instanceFrom(id: string, body: z.output<typeof InstanceBody>): InstanceRow {

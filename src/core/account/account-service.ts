@@ -24,6 +24,13 @@ export type Closing =
   | { readonly kind: "compute_live"; readonly live: readonly { readonly kind: string; readonly count: number }[] }
   | { readonly kind: "holds_open"; readonly openHolds: number };
 
+/** What an account has at one upstream. `youngCalls`: open calls of which it is not known yet where they are. */
+export interface InFlight {
+  readonly calls: number;
+  readonly youngCalls: number;
+  readonly jobs: number;
+}
+
 /**
  * All methods give `undefined` where there is no such account, team or key; an object that was never opened has none.
  * Deleted teams and revoked keys can still be read by id but are not listed.
@@ -53,6 +60,7 @@ export interface AccountService {
   key(id: KeyId): Promise<Key | undefined>;
   /** The limits and use of the key with this digest, for its holder. Counts as a free call, `change` as a change too. */
   standing(digest: KeyDigest, purpose: "read" | "change"): Promise<StandingAnswer | undefined>;
+  inFlight(upstream: string): Promise<InFlight | undefined>;
   /** Finds a key for an edge that has no record of it. */
   findKey(digest: KeyDigest): Promise<{ account: AccountId; keyId: KeyId } | undefined>;
 }

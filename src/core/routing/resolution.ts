@@ -70,8 +70,13 @@ export function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: 
     return wrongKind(alias.alias, "user inference instances");
   }
   const first = alias.targets.reduce((best, target) => (target.priority < best.priority ? target : best));
+  // A target that is drained still sets the price: to drain one moves traffic, and no price.
   const row = rowOf(routing, alias.alias, nowMs) ?? rowOfTarget(routing, first.model, nowMs);
-  return withHourly(routing, priced(alias.alias, alias.alias, alias.targets, row, serves.kinds, alias.retryOn));
+  const targets = alias.targets.filter(({ drain }) => !drain);
+  if (targets.length === 0) {
+    return { ok: false, missing: false, refusal: { kind: "no_healthy_upstream", retryAfterMs: null } };
+  }
+  return withHourly(routing, priced(alias.alias, alias.alias, targets, row, serves.kinds, alias.retryOn));
 }
 
 /** Sent as the output cap of an hourly chat instance without a row of its own. */

@@ -60,6 +60,8 @@ export interface Target {
   /** 0 is asked first; targets of equal priority share by weight. */
   readonly priority: number;
   readonly weight: number;
+  /** True: no new call goes there; what follows up on earlier calls still does. */
+  readonly drain?: boolean;
 }
 
 export interface AliasRow {

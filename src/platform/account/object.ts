@@ -2,31 +2,26 @@
  * The account object: one Durable Object per account, the only authority on its money, limits, keys and teams. The
  * files of this folder change its rows; tables/ has a class for each table.
  *
- * Algorithm. Every call of a tenant is admitted here before it is forwarded. `admit` runs in one synchronous SQLite
- * transaction. It finds the key by digest and checks that it is live. Requests, tokens, slots and budgets of key, team
- * and account must have room, and the balance less open holds must cover the most that the call can cost. One row, the
- * hold, then sets all of that aside. The hold ends once. `settle` charges min(actual, held) as one ledger entry;
- * `release` charges nothing. A hold that is never ended expires, by alarm or at the next admission if the alarm is
- * dead, and is charged what its last renewal reported. A late end corrects that once. Every end writes one usage event
- * to the outbox, and the alarm ships it.
+ * Algorithm. `admit` runs before a call is forwarded, in one synchronous SQLite transaction. It finds the key by digest
+ * and checks that it is live. Requests, tokens, slots and budgets of key, team and account must have room, and the
+ * balance less open holds must cover the most that the call can cost. One row, the hold, then sets all of that aside.
+ * The hold ends once. `settle` charges min(actual, held) as one ledger entry; `release` charges nothing. A hold that is
+ * never ended expires and is charged what its last renewal reported; a late end corrects that once. Every end writes
+ * one usage event to the outbox, and the alarm ships it.
  *
  * Promises. The sum of the entries is the balance. Balance less open holds never goes below the floor. No limit or
  * budget is exceeded at any level. A hold is durable before it is answered (the output gate waits for the disk). Each
  * call has one end; a repeated end gets what was recorded. An event is kept until D1 has it. Few rows are written: two
- * for an admission and four for a settlement, whatever limits are set, because windows mirror the hold rows and budgets
- * are sums of the ledger, both rolled up now and then.
+ * for an admission and four for a settlement, because windows and budgets mirror them and are rolled up now and then.
  *
- * Structure. This file takes the time, opens the transaction and arms the alarm. Decisions are pure functions in core
- * (admission, limits, spending, ledger). If a transaction fails, the state in memory is dropped and loaded again.
+ * Structure. This file takes the time, opens the transaction and arms the alarm. Decisions are pure functions in core.
  *
- * Jobs are the only reason to call out other than the queue: a job that runs for minutes must be settled even if no
- * client comes back, so the alarm polls it (job-polls.ts). No transaction is open during a poll, and the one that
- * applies its answer reads everything again.
+ * Jobs are the only reason to call out other than the queue: the alarm polls them (job-polls.ts), in no transaction.
  *
- * It must not know HTTP, the models' routes or prompts. Upstreams are known to upstream/job-poll.ts only.
+ * It must not know HTTP, routes or prompts. Upstreams are known to upstream/job-poll.ts only.
  */
 import { DurableObject } from "cloudflare:workers";
-import type { AccountService, Closing } from "../../core/account/account-service.ts";
+import type { AccountService, Closing, InFlight } from "../../core/account/account-service.ts";
 import type { CallAccess } from "../../core/account/call-access.ts";
 import type { FreeCall } from "../../core/account/free-calls.ts";
 import type {
@@ -93,6 +88,7 @@ import { openService } from "./compute/service.ts";
 import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
+import { inFlight } from "./in-flight.ts";
 import { JobPolls } from "./job-polls.ts";
 import { beginJob, findJob } from "./job-rules.ts";
 import { standing } from "./key-status.ts";
@@ -190,6 +186,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
       turnUnpaid(books, nowMs);
     });
     return this.describe();
+  }
+
+  async inFlight(upstream: string): Promise<InFlight | undefined> {
+    return this.#store.transact((books) => inFlight(books, upstream));
   }
 
   async close(): Promise<Closing | undefined> {

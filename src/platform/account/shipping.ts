@@ -20,6 +20,10 @@ export async function runAlarm(store: Store, send: Send, poll: () => Promise<unk
   // In parallel, so that a slow queue and a slow upstream do not delay each other.
   await Promise.all([attempt("ship", () => ship(store, send)), attempt("poll", poll)]);
   await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
+  await attempt("size", () => {
+    const account = store.transact(({ tenants }) => tenants.account().id);
+    if (account) store.sizeWatch.look({ store: "account", account }, store.sql.databaseSize, Date.now());
+  });
   await attempt("rearm", () => {
     const dueMs = store.transact((books) => books.nextDueMs());
     store.alarm.finish(dueMs ?? null, Date.now());

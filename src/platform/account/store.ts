@@ -11,6 +11,7 @@
 import type { AccountFields } from "../../core/account/tenant.ts";
 import type { AccountId, AccountNumber } from "../../core/ids.ts";
 import { log } from "../log.ts";
+import { SizeWatch } from "../store-sizes.ts";
 import { Alarm } from "./alarm.ts";
 import { setBack } from "./clock.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
@@ -22,6 +23,7 @@ const STEP_MS = 5_000;
 
 export class Store {
   readonly alarm: Alarm;
+  readonly sizeWatch = new SizeWatch();
   readonly #storage: DurableObjectStorage;
   readonly #lives: Lives;
   #books: Books | undefined;

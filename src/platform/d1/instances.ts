@@ -30,21 +30,26 @@ export const instanceOf = (stored: StoredInstance): InstanceRow => ({
 
 /**
  * Writes the row. `rental`: of an instance by the hour, in its account's object. Returns false if the instance has
- * another rental, or is another account's with one: that has to end first.
+ * another rental, or is another account's with one: that has to end first. `expected`: writes only over the row that was
+ * read with this version.
  */
 export async function putInstance(
   books: D1Database,
   row: InstanceRow,
   rental: number | null,
   nowMs: number,
+  expected: number | "any" = "any",
 ): Promise<boolean> {
   const { meta } = await books
     .prepare(
       `insert into instances (${INSTANCE_COLUMNS}, rental, created_ms, changed_ms)
-       values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
+       select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9
+         where ?10 = 'any' or (select changed_ms from instances where instance_id = ?1) = ?10
        on conflict (instance_id) do update set account = excluded.account, name = excluded.name,
          upstreams = excluded.upstreams, kind = excluded.kind, custom_api_path = excluded.custom_api_path,
-         hourly = excluded.hourly, rental = excluded.rental, changed_ms = excluded.changed_ms
+         hourly = excluded.hourly, rental = excluded.rental,
+         -- Never the same twice: it is the version too.
+         changed_ms = max(excluded.changed_ms, instances.changed_ms + 1)
        where instances.rental is null or (instances.rental is excluded.rental and instances.account = excluded.account)`,
     )
     .bind(
@@ -57,17 +62,26 @@ export async function putInstance(
       row.hourly ? JSON.stringify(row.hourly) : null,
       rental,
       nowMs,
+      expected,
     )
     .run();
   return meta.changes > 0;
 }
 
 export async function findInstance(books: D1Database, instanceId: number): Promise<InstanceRow | undefined> {
+  return (await readInstance(books, instanceId))?.row;
+}
+
+/** With the version that `putInstance` takes. */
+export async function readInstance(
+  books: D1Database,
+  instanceId: number,
+): Promise<{ row: InstanceRow; version: number } | undefined> {
   const stored = await books
-    .prepare(`select ${INSTANCE_COLUMNS} from instances where instance_id = ?1`)
+    .prepare(`select ${INSTANCE_COLUMNS}, changed_ms from instances where instance_id = ?1`)
     .bind(instanceId)
-    .first<StoredInstance>();
-  return stored ? instanceOf(stored) : undefined;
+    .first<StoredInstance & { changed_ms: number }>();
+  return stored ? { row: instanceOf(stored), version: stored.changed_ms } : undefined;
 }
 
 /** The rental of an instance by the hour; null: it has none. */

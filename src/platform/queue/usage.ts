@@ -19,9 +19,11 @@ import { pruneChanges } from "../d1/changes.ts";
 import { pruneCalls } from "../d1/idempotent-calls.ts";
 import { sumDays } from "../d1/usage-days.ts";
 import { writeUsage } from "../d1/usage-events.ts";
-import { deleteOldUsage, sumHours } from "../d1/usage-hours.ts";
+import { sumHours } from "../d1/usage-hours.ts";
+import { retainUsage } from "../d1/usage-retention.ts";
 import { type SetAside, setAside } from "../d1/usage-set-aside.ts";
 import { republish } from "../edge/routing-cache.ts";
+import { memory } from "../isolate.ts";
 import { log } from "../log.ts";
 import { type EndMessage, tellEnds } from "./queued-ends.ts";
 import { type ReadEvents, readMessage } from "./usage-messages.ts";
@@ -164,15 +166,18 @@ interface Confirmed {
 }
 
 const DAY_MS = 24 * 60 * 60_000;
-const DEFAULT_RETENTION_DAYS = 90;
+const DEFAULT_RETENTION_DAYS = 30;
+const DEFAULT_RETENTION_GB = 5;
+const GB = 1_000_000_000;
 /** Hours summed in one scheduled run, so that it ends within its time; the next run continues. */
 const HOURS_PER_RUN = 100;
 const DAYS_PER_RUN = 10;
 const DELETIONS_PER_RUN = 20_000;
 
 export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
-  /** Days that raw usage events are kept; the hourly sums stay. */
+  /** Days that raw usage events are kept, and the size of D1 above which the oldest go; the sums stay. */
   readonly USAGE_RETENTION_DAYS?: string;
+  readonly USAGE_RETENTION_GB?: string;
 }
 
 /**
@@ -182,9 +187,14 @@ export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
 export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void> {
   const days = Number(env.USAGE_RETENTION_DAYS ?? DEFAULT_RETENTION_DAYS);
   const beforeMs = nowMs - (days >= 1 ? days : DEFAULT_RETENTION_DAYS) * DAY_MS;
+  const mostBytes = (Number(env.USAGE_RETENTION_GB) || DEFAULT_RETENTION_GB) * GB;
   await attempt("sum_usage", () => sumHours(env.BOOKS, nowMs, HOURS_PER_RUN));
   await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
-  await attempt("delete_usage", () => deleteOldUsage(env.BOOKS, beforeMs, DELETIONS_PER_RUN));
+  await attempt("delete_usage", async () => {
+    const { bytes, shortenedToMs } = await retainUsage(env.BOOKS, { beforeMs, mostBytes });
+    if (shortenedToMs !== null) log({ event: "usage_shortened", to: new Date(shortenedToMs).toISOString(), bytes });
+    memory.booksWatch.look({ store: "d1" }, bytes, nowMs);
+  });
   await attempt("prune_calls", () => pruneCalls(env.BOOKS, nowMs, DELETIONS_PER_RUN));
   await attempt("prune_changes", () => pruneChanges(env.BOOKS, nowMs - CHANGES_KEPT_DAYS * DAY_MS, DELETIONS_PER_RUN));
   await attempt("publish_routing", () =>

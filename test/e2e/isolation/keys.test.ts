@@ -184,6 +184,7 @@ describe("bodies and queries", () => {
     "PUT /admin/aliases/{alias}": { targets: [{ upstream: "sandbox", model: "llama-7b" }] },
     "PATCH /admin/aliases/{alias}": {},
     "PUT /admin/instances/{instance_id}": { account: "x", name: "x", upstreams: ["sandbox"] },
+    "PATCH /admin/instances/{instance_id}": {},
     "PUT /admin/compute-templates/{id}": { name: "x", defaults: {} },
     "PUT /admin/models/{model}": { kind: "embedding", prices: { input_tokens: unit } },
     "PATCH /admin/models/{model}": {},

@@ -191,6 +191,19 @@ export class Holds {
     );
   }
 
+  /** Open holds of calls whose last renewal names this upstream, and those that were not renewed yet. */
+  callsAt(upstream: string): { readonly calls: number; readonly youngCalls: number } {
+    const { there, young } = this.#sql
+      .exec<{ there: number; young: number }>(
+        `SELECT count(*) FILTER (WHERE json_extract(progress, '$.servedBy.upstream') = ?) AS there,
+           count(*) FILTER (WHERE progress IS NULL AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.call_id = holds.call_id)) AS young
+         FROM holds WHERE open = 1 AND rental IS NULL`,
+        upstream,
+      )
+      .one();
+    return { calls: there, youngCalls: young };
+  }
+
   /** Open holds past their time, oldest first. */
   due(nowMs: number, limit: number): readonly HoldRow[] {
     const rows = this.#sql.exec<StoredHold>(

@@ -109,6 +109,12 @@ export class Jobs {
       .flatMap(([id]) => this.find(id) ?? []);
   }
 
+  runningAt(upstream: string): number {
+    return this.#sql
+      .exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE state = 'running' AND upstream = ?", upstream)
+      .one().n;
+  }
+
   nextDueMs(): number | null {
     return this.#nextPollMs.size === 0 ? null : Math.min(...this.#nextPollMs.values());
   }

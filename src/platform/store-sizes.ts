@@ -1,0 +1,18 @@
+/** What the platform lets a store hold, and the operator's warning before it is full. */
+import { log } from "./log.ts";
+
+/** Of a SQLite object, and of a D1 database. */
+const STORE_LIMIT_BYTES = 10_000_000_000;
+const WARN_AT = 0.7;
+const WARN_EVERY_MS = 60 * 60_000;
+
+/** Warns of one store, at most once an hour while it is too full. */
+export class SizeWatch {
+  #toldAtMs = Number.NEGATIVE_INFINITY;
+
+  look(store: object, bytes: number, nowMs: number): void {
+    if (bytes < WARN_AT * STORE_LIMIT_BYTES || nowMs - this.#toldAtMs < WARN_EVERY_MS) return;
+    this.#toldAtMs = nowMs;
+    log({ event: "store.filling", ...store, bytes, limit_bytes: STORE_LIMIT_BYTES });
+  }
+}
