@@ -9,12 +9,18 @@
  * The seed fixes what is drawn: each client's calls in order, when it leaves, and the order of faults and kills. How
  * they overlap depends on the machine's timing, so a seed repeats the kind of a failure, not the exact failure.
  *
- * With `--no-kills` one workerd runs all the time; memory figures can be compared only then.
+ * Kills come in the first `KILLS_SHARE` of the run. Usage that one loses in the local queue is sent again after two
+ * minutes, so a run of five minutes or more does not wait for it at the end; and one process runs through the second
+ * half, whose memory is compared. With `--no-kills` one runs all the time.
+ *
+ * It always ends: a phase that takes far longer than it may is named, and the run fails.
  */
 import { parseArgs } from "node:util";
 import { sleep } from "../support/eventually.ts";
+import { HeapMeter } from "../support/heap-meter.ts";
 import { atRest } from "../support/joined-books.ts";
 import { Operator } from "../support/operator.ts";
+import { freePorts } from "../support/ports.ts";
 import { TollgateProcess } from "../support/process.ts";
 import { Caller } from "./caller.ts";
 import { Customer } from "./customer.ts";
@@ -35,6 +41,9 @@ const AT_REST_WITHIN_MS = HOLD_TTL_MS + 180_000;
  * collected. Growth after that counts as a leak.
  */
 const WARM_UP_SHARE = 0.5;
+const KILLS_SHARE = 0.4;
+/** Besides the load: two rests, the last pause of a reader, two waits for what a kill lost, and a busy machine. */
+const MOST_BESIDES_LOAD_MS = 10 * 60_000;
 const CUSTOMERS = 4;
 const CALLERS_EACH = 2;
 const MOST_MISMATCHES_TOLD = 50;
@@ -53,17 +62,33 @@ if (!(minutes > 0) || !Number.isFinite(seed)) {
   process.exit(2);
 }
 const say = (words: string) => process.stdout.write(`${words}\n`);
+const startedAtMs = Date.now();
+let phase = "start";
+const enter = (next: string) => {
+  phase = next;
+  say(`[${Math.round((Date.now() - startedAtMs) / 1_000)} s] ${phase}`);
+};
 process.exit((await soak()) ? 0 : 1);
 
 async function soak(): Promise<boolean> {
   say(`soak of ${minutes} min, seed ${seed}${values["no-kills"] ? ", no kills" : ""}`);
   // The sandbox limits the gateway's account; here only tenants' own limits count.
+  const [inspectorPort = 0] = await freePorts(1);
   const env = {
+    INSPECTOR_PORT: String(inspectorPort),
     HOLD_TTL_MS: String(HOLD_TTL_MS),
     LONGEST_HOLD_MS: String(LONGEST_HOLD_MS),
     SANDBOX_VIDEO_SUBMISSIONS: "1000",
   };
   const tollgate = await TollgateProcess.start({ env });
+  const overdue = setTimeout(
+    async () => {
+      say(`the soak does not end: it stands at "${phase}"`);
+      await tollgate.stop();
+      process.exit(1);
+    },
+    minutes * 60_000 + MOST_BESIDES_LOAD_MS,
+  );
   try {
     const operator = new Operator(tollgate);
     const customers: Customer[] = [];
@@ -72,15 +97,20 @@ async function soak(): Promise<boolean> {
     const probe = await Probe.make(operator);
     const parties: readonly Party[] = [...customers, ...hostiles.parties, probe];
     const trouble = new Trouble({ tollgate, operator }, customers, streamOf(seed, "trouble"), {
-      kills: !values["no-kills"],
+      killsUntilMs: values["no-kills"] ? 0 : Date.now() + minutes * 60_000 * KILLS_SHARE,
     });
     const memory = await load(tollgate, customers, [hostiles, trouble, probe]);
+    enter("coming to rest");
     await operator.sandbox.clearFaults();
     await comeToRest(parties);
+    enter("filling all slots");
     // Leaked slots would make these calls fail.
     await Promise.all(customers.map((customer) => customer.fillSlots()));
     await comeToRest(parties);
+    enter("measuring memory");
     const { lines, leaked } = memoryReport(memory.before, memory.loaded, await restingMemory(tollgate));
+    const heap = await HeapMeter.afterCollection(inspectorPort);
+    enter("judging");
 
     const { done } = trouble;
     const kills = done.killsAtMs;
@@ -88,11 +118,13 @@ async function soak(): Promise<boolean> {
     const { lines: counts, wrong: joined } = await judge(tollgate.stateDir, operator, parties, hostiles, done);
     const felt = probe.report(hostiles.crasher.busy, kills);
     const wrong = [...joined, ...felt.wrong, ...(trouble.survived ? [] : ["workerd died, and nobody killed it"])];
-    for (const line of [...counts, ...felt.lines, ...lines]) say(line);
+    const heapLine = `memory       heap of the gateway's isolate after a collection: ${heap} MB`;
+    for (const line of [...counts, ...felt.lines, ...lines, heapLine]) say(line);
     for (const words of wrong.slice(0, MOST_MISMATCHES_TOLD)) say(`MISMATCH     ${words}`);
     say(wrong.length === 0 ? "the books join the executions" : `${wrong.length} mismatches, seed ${seed}`);
     return wrong.length === 0 && !leaked;
   } finally {
+    clearTimeout(overdue);
     await sleep(100);
     await tollgate.stop();
   }
@@ -121,9 +153,13 @@ async function load(
   };
   const wholeMs = minutes * 60_000;
   const warmUpMs = wholeMs * WARM_UP_SHARE;
+  enter("each call once");
   await Promise.all(callers.map((caller) => caller.callEach()));
+  enter("warm-up");
   await loadFor(warmUpMs);
+  enter("memory at rest");
   const before = await restingMemory(tollgate);
+  enter("load");
   const watch = watchMemory(tollgate);
   await loadFor(wholeMs - warmUpMs);
   return { before, loaded: watch.stop() };

@@ -60,27 +60,27 @@ export interface Done {
   readonly killsAtMs: number[];
 }
 
-/** Makes trouble every second or so; with `kills`, a kill about every twenty seconds. */
+/** Makes trouble every second or so; until `killsUntilMs`, a kill about every twenty seconds. */
 export class Trouble {
   readonly done: Done = { faults: 0, revocations: 0, killsAtMs: [] };
   readonly #tollgate: TollgateProcess;
   readonly #operator: Operator;
   readonly #customers: readonly Customer[];
   readonly #random: Random;
-  readonly #kills: boolean;
+  readonly #killsUntilMs: number;
   #pid: number;
 
   constructor(
     at: { tollgate: TollgateProcess; operator: Operator },
     customers: readonly Customer[],
     random: Random,
-    { kills }: { kills: boolean },
+    { killsUntilMs }: { killsUntilMs: number },
   ) {
     this.#tollgate = at.tollgate;
     this.#operator = at.operator;
     this.#customers = customers;
     this.#random = random;
-    this.#kills = kills;
+    this.#killsUntilMs = killsUntilMs;
     this.#pid = at.tollgate.workerdPid();
   }
 
@@ -103,7 +103,7 @@ export class Trouble {
 
   async #makeOne(customer: Customer, drawn: number): Promise<void> {
     if (drawn < KILLS) {
-      if (!this.#kills) return;
+      if (Date.now() >= this.#killsUntilMs) return;
       if (!this.survived) customer.surprised("workerd died, and nobody killed it");
       this.done.killsAtMs.push(Date.now());
       await this.#tollgate.kill9Workerd();

@@ -8,6 +8,10 @@ interface HeapUsage {
 const MB = 1024 * 1024;
 const EVERY_MS = 15;
 
+/** Garbage that was not collected yet counts too. */
+const bytesOf = ({ usedSize, embedderHeapUsedSize = 0, backingStorageSize = 0 }: HeapUsage): number =>
+  usedSize + embedderHeapUsedSize + backingStorageSize;
+
 export class HeapMeter {
   readonly #socket: WebSocket;
   readonly #timer: NodeJS.Timeout;
@@ -20,9 +24,7 @@ export class HeapMeter {
       const { result } = JSON.parse(String(data)) as { result?: HeapUsage };
       if (result === undefined) return;
       this.#samples += 1;
-      // Garbage that was not collected yet counts too.
-      const bytes = result.usedSize + (result.embedderHeapUsedSize ?? 0) + (result.backingStorageSize ?? 0);
-      this.#peakBytes = Math.max(this.#peakBytes, bytes);
+      this.#peakBytes = Math.max(this.#peakBytes, bytesOf(result));
     });
     let id = 0;
     this.#timer = setInterval(() => {
@@ -32,17 +34,24 @@ export class HeapMeter {
   }
 
   static async attach(port: number): Promise<HeapMeter> {
-    const listed = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { webSocketDebuggerUrl: string }[];
-    const url = listed
-      .map(({ webSocketDebuggerUrl }) => webSocketDebuggerUrl)
-      .find((one) => one.endsWith(":user:tollgate"));
-    if (url === undefined) throw new Error(`the inspector lists no gateway: ${JSON.stringify(listed)}`);
-    const socket = new WebSocket(url);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    socket.addEventListener("open", () => resolve());
-    socket.addEventListener("error", () => reject(new Error(`the inspector at ${url} does not answer`)));
-    await promise;
-    return new HeapMeter(socket);
+    return new HeapMeter(await connectTo(port));
+  }
+
+  /** What is left after a full collection, in MB: the most of as many as fit until `over`, at least one. */
+  static async afterCollection(port: number, over: () => boolean = () => true): Promise<number> {
+    const socket = await connectTo(port);
+    try {
+      let mostBytes = 0;
+      let id = 0;
+      do {
+        id += 2;
+        await ask(socket, id, "HeapProfiler.collectGarbage");
+        mostBytes = Math.max(mostBytes, bytesOf((await ask(socket, id + 1, "Runtime.getHeapUsage")) as HeapUsage));
+      } while (!over());
+      return Math.round(mostBytes / MB);
+    } finally {
+      socket.close();
+    }
   }
 
   /** The most since it was attached, in MB, and how often it was read. */
@@ -54,4 +63,32 @@ export class HeapMeter {
     clearInterval(this.#timer);
     this.#socket.close();
   }
+}
+
+/** The inspector's connection to the gateway's isolate. */
+async function connectTo(port: number): Promise<WebSocket> {
+  const listed = (await (await fetch(`http://127.0.0.1:${port}/json`)).json()) as { webSocketDebuggerUrl: string }[];
+  const url = listed
+    .map(({ webSocketDebuggerUrl }) => webSocketDebuggerUrl)
+    .find((one) => one.endsWith(":user:tollgate"));
+  if (url === undefined) throw new Error(`the inspector lists no gateway: ${JSON.stringify(listed)}`);
+  const socket = new WebSocket(url);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  socket.addEventListener("open", () => resolve());
+  socket.addEventListener("error", () => reject(new Error(`the inspector at ${url} does not answer`)));
+  await promise;
+  return socket;
+}
+
+/** One question and its answer. */
+function ask(socket: WebSocket, id: number, method: string): Promise<unknown> {
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  socket.addEventListener("message", ({ data }) => {
+    const said = JSON.parse(String(data)) as { id?: number; result?: unknown; error?: { message: string } };
+    if (said.id !== id) return;
+    if (said.error) reject(new Error(`${method}: ${said.error.message}`));
+    else resolve(said.result);
+  });
+  socket.send(JSON.stringify({ id, method }));
+  return promise;
 }
