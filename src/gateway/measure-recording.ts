@@ -3,7 +3,8 @@ import type { Call } from "../core/endpoints/call.ts";
 import { recordingLengthMs } from "../core/formats/audio/recording.ts";
 import { type Outcome, type Refused, refused } from "../core/outcome.ts";
 
-export function measureRecording({ recording }: Call): Outcome<{ recordingMs: number | null }> {
+export function measureRecording(call: Call): Outcome<{ recordingMs: number | null }> {
+  const recording = call.recording();
   if (recording === null) return { ok: true, recordingMs: null };
   const { bytes, field, longestMs } = recording;
   const recordingMs = recordingLengthMs(bytes);

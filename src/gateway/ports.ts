@@ -140,6 +140,8 @@ export type UpstreamAnswer =
   | {
       readonly kind: "answer";
       readonly response: Response;
+      /** Resolves when the request's body is needed no more. An upstream may answer before it has taken all of it. */
+      readonly bodyTaken: Promise<void>;
       readonly region: string | null;
       readonly idleMs: number;
       /** Time left for the whole answer, ms. */

@@ -341,6 +341,7 @@ describe("an answer that is not streamed", () => {
   const stalled = (): UpstreamAnswer => ({
     kind: "answer",
     response: new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode("{")) })),
+    bodyTaken: Promise.resolve(),
     region: null,
     idleMs: 60_000,
     totalMs: 40,

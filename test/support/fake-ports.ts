@@ -174,7 +174,9 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       send: async (target, request) => {
         const isJson = request.contentType === "application/json";
         const body = isJson ? JSON.parse(Buffer.concat(request.body ?? []).toString()) : {};
-        const call = { target, request, body };
+        // The gateway frees its own once the answer passes.
+        const copy = request.body?.map((piece) => piece.slice()) ?? null;
+        const call = { target, request: { ...request, body: copy }, body };
         sent.push(call);
         return options.script(call);
       },
@@ -231,7 +233,7 @@ export function answer(
   init: ResponseInit = {},
   limits = { idleMs: 5_000, totalMs: 60_000 },
 ): UpstreamAnswer {
-  return { kind: "answer", response: new Response(body, init), region: "r1", ...limits };
+  return { kind: "answer", response: new Response(body, init), bodyTaken: Promise.resolve(), region: "r1", ...limits };
 }
 
 export const json = (body: unknown, status = 200, headers: Record<string, string> = {}): UpstreamAnswer =>

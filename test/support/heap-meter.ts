@@ -1,4 +1,6 @@
 /** The memory of the gateway's isolate, sampled through the inspector of a process that was started with its port. */
+import { sleep } from "./eventually.ts";
+
 interface HeapUsage {
   readonly usedSize: number;
   readonly embedderHeapUsedSize?: number;
@@ -37,18 +39,19 @@ export class HeapMeter {
     return new HeapMeter(await connectTo(port));
   }
 
-  /** What is left after a full collection, in MB: the most of as many as fit until `over`, at least one. */
-  static async afterCollection(port: number, over: () => boolean = () => true): Promise<number> {
+  /** What is left after a full collection, in MB: the most of those made every `everyMs` until `over`, at least one. */
+  static async afterCollection(port: number, over: () => boolean = () => true, everyMs = 600): Promise<number> {
     const socket = await connectTo(port);
     try {
       let mostBytes = 0;
       let id = 0;
-      do {
+      for (;;) {
         id += 2;
         await ask(socket, id, "HeapProfiler.collectGarbage");
         mostBytes = Math.max(mostBytes, bytesOf((await ask(socket, id + 1, "Runtime.getHeapUsage")) as HeapUsage));
-      } while (!over());
-      return Math.round(mostBytes / MB);
+        if (over()) return Math.round(mostBytes / MB);
+        await sleep(everyMs);
+      }
     } finally {
       socket.close();
     }

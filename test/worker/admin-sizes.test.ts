@@ -1,10 +1,12 @@
 /** What an account, and a key of it, may have of what takes no money. */
 import { env } from "cloudflare:workers";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { BodyRoom } from "../../src/core/uploads/upload-limiter.ts";
 import { capsOf } from "../../src/platform/account/settings.ts";
+import type { PlatformPorts } from "../../src/platform/ports.ts";
 import { rows } from "../support/worker/account-support.ts";
 import { call, done, refusal, settled } from "../support/worker/operator.ts";
-import { as } from "../support/worker/tenant.ts";
+import { as, keyOf } from "../support/worker/tenant.ts";
 
 afterAll(settled);
 
@@ -141,4 +143,17 @@ describe("caps on what takes no money", () => {
       expect(performance.now() - startedAt).toBeLessThan(4_000);
     }
   });
+});
+
+it("a body of self-service has a place in the isolate's room while it is read, as one of a call has", async () => {
+  await done("POST", "/accounts", { id: "roomy", name: "r", balance_usd: 1 });
+  const { key } = await keyOf("roomy", { role: "owner" });
+  const mediumBodies = BodyRoom.forMedium();
+  const asked = vi.spyOn(mediumBodies, "queue");
+  const through = (ports: PlatformPorts): PlatformPorts => ({ ...ports, mediumBodies });
+  const small = await as(key, "POST", "/account/keys", { name: "small" }, through);
+  expect([small.status, asked.mock.calls.length]).toEqual([201, 0]);
+  const large = await as(key, "POST", "/account/keys", { name: "x".repeat(100_000) }, through);
+  expect([large.status, asked.mock.calls.length, asked.mock.calls[0]?.[0]]).toEqual([400, 1, "roomy"]);
+  expect(mediumBodies.heldBytes).toBe(0);
 });

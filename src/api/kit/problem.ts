@@ -15,12 +15,21 @@ export class Problem extends Error {
   readonly param: string | null;
   /** Set if a part of the change was made before it was refused: the log of changes keeps that. */
   partly = false;
+  /** When to try again; null says nothing. */
+  readonly retryAfterSeconds: number | null;
 
-  constructor(status: ProblemStatus, code: string, message: string, param: string | null = null) {
+  constructor(
+    status: ProblemStatus,
+    code: string,
+    message: string,
+    param: string | null = null,
+    retryAfterSeconds: number | null = null,
+  ) {
     super(message);
     this.status = status;
     this.code = code;
     this.param = param;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
 }
 
@@ -64,7 +73,8 @@ export const ComputeErrorBody = z.object({ error: z.string() }).meta({ id: "Comp
 
 /** Turns an error from a handler into a response. */
 export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {
-  const { status, message, param, code } = asProblem(error);
+  const { status, message, param, code, retryAfterSeconds } = asProblem(error);
+  if (retryAfterSeconds !== null) context.header("retry-after", String(retryAfterSeconds));
   if (status >= 500) log({ event: "admin_call_failed", status, code, error: String(error) });
   const type =
     status >= 500 ? "server_error" : code === "idempotency_error" ? "idempotency_error" : "invalid_request_error";

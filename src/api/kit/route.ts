@@ -16,9 +16,9 @@ import { parseJson } from "../../core/formats/json.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import { dotted, validate } from "../../core/issue-words.ts";
 import type { Refusal } from "../../core/refusal.ts";
-import { readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
+import { type BodyHolder, readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
 import { anyNames, type Making } from "./making.ts";
-import { invalid, Problem } from "./problem.ts";
+import { invalid, Problem, type ProblemStatus } from "./problem.ts";
 
 export type Status = 200 | 201 | 202;
 type Method = "get" | "post" | "put" | "patch" | "delete";
@@ -129,6 +129,8 @@ export interface Around<Work> {
   admit?(work: Work, route: Route): void;
   /** Throws where the caller may not send these fields. */
   permit?(work: Work, route: Route, fields: readonly string[]): void;
+  /** Where the bodies of its callers are kept while they are read. Absent: its callers are trusted with memory. */
+  placeOf?(work: Work): { readonly holder: BodyHolder; leave(): void };
   /** Carries out a change and records it. */
   record(work: Work, call: ChangeCall): Promise<CarriedOut>;
 }
@@ -179,7 +181,7 @@ export class ApiRoutes<Work, Bindings extends Env> {
       this.#around.admit?.(work, route);
       const params = context.req.param() as Params;
       const query = flat(context.req.queries());
-      const body = described.body && (await bodyOf(context, described));
+      const body = described.body && (await bodyIn(context, described, this.#around.placeOf?.(work)));
       const fields = typeof body === "object" && body !== null ? Object.keys(body) : [];
       this.#around.permit?.(work, route, fields);
       const carryOut = prepare(work, params, query, body);
@@ -244,11 +246,27 @@ const flat = (queries: Record<string, string[]>): Record<string, string | string
 export const MAX_BODY_BYTES = 1_000_000;
 const MAX_BODY_VALUES = 20_000;
 
-async function bodyOf(context: Context, { bodyOptional }: Pick<Route, "bodyOptional">): Promise<unknown> {
+async function bodyIn(
+  context: Context,
+  described: Pick<Route, "bodyOptional">,
+  place: ReturnType<NonNullable<Around<never>["placeOf"]>> | undefined,
+): Promise<unknown> {
+  try {
+    return await bodyOf(context, described, place?.holder ?? SMALL_BODIES);
+  } finally {
+    place?.leave();
+  }
+}
+
+async function bodyOf(
+  context: Context,
+  { bodyOptional }: Pick<Route, "bodyOptional">,
+  holder: BodyHolder,
+): Promise<unknown> {
   const type = context.req.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (bodyOptional && type === undefined) return {};
   if (type !== "application/json") throw invalid(null, "Send the body as `Content-Type: application/json`.");
-  const upload = await readBody(context.req.raw, MAX_BODY_BYTES, SMALL_BODIES, Date.now);
+  const upload = await readBody(context.req.raw, MAX_BODY_BYTES, holder, Date.now);
   if (!upload.ok) throw unread(upload.refusal);
   if (bodyOptional && upload.bytes.length === 0) return {};
   const json = parseJson(upload.bytes, MAX_BODY_VALUES);
@@ -257,6 +275,6 @@ async function bodyOf(context: Context, { bodyOptional }: Pick<Route, "bodyOptio
 }
 
 function unread(refusal: Refusal): Problem {
-  const { status, code, message } = toHttp(refusal);
-  return new Problem(status === 413 ? 413 : 400, code, message);
+  const { status, code, message, retryAfterSeconds } = toHttp(refusal);
+  return new Problem(status as ProblemStatus, code, message, null, retryAfterSeconds ?? null);
 }

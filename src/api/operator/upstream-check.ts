@@ -149,7 +149,7 @@ async function checkEcho(context: AdminContext, row: UpstreamRow, echo: number):
   const took = () => calls.now() - sinceMs;
   if (answer.kind !== "answer") return failed(null, took(), answer.kind === "unusable" ? UNUSABLE : SILENT);
   const { status } = answer.response;
-  const whole = { ...answer, region: null, idleMs: PATIENCE_MS, totalMs: PATIENCE_MS };
+  const whole = { ...answer, idleMs: PATIENCE_MS, totalMs: PATIENCE_MS };
   const bytes = await readUpstream(whole, MOST_BYTES, signal, calls);
   const echoed = typeof bytes === "string" ? undefined : parseAnswer(bytes);
   const opened = await Promise.allSettled([

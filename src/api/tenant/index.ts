@@ -14,6 +14,7 @@ import type { Refusal } from "../../core/refusal.ts";
 import { askOrRefuse } from "../../gateway/account-client.ts";
 import { authenticate } from "../../gateway/authenticate.ts";
 import { callHeaders, refuse } from "../../gateway/http/responses.ts";
+import { BodyPlace } from "../../gateway/http/upload-slot.ts";
 import { log } from "../../platform/log.ts";
 import { accountInTime } from "../kit/account-object.ts";
 import { recordChange } from "../kit/change-log.ts";
@@ -59,6 +60,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
   }
   const api: SelfServiceRoutes = new ApiRoutes(app, (context) => context.get("tenant"), {
     refusals: [429],
+    placeOf: ({ place, caller }) => ({ holder: place.of(caller), leave: () => place.leave() }),
     record: ({ context, caller, standing }, call) => {
       // A member's call is refused: that needs no row.
       if (!manages(standing.key)) return call.carryOut();
@@ -98,7 +100,8 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
   if (!answer.ok) return no(answer.refusal);
   const { standing } = answer;
   const object = accountInTime(ports, caller.number, unanswered);
-  context.set("tenant", { context: contextOf(context.env, ports), caller, standing, object });
+  const place = new BodyPlace(context.req.raw.signal, ports);
+  context.set("tenant", { context: contextOf(context.env, ports), caller, standing, object, place });
   return undefined;
 }
 

@@ -2,6 +2,7 @@
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Standing } from "../../core/account/key-status.ts";
 import type { AccountId, KeyId, TeamId } from "../../core/ids.ts";
+import type { BodyPlace } from "../../gateway/http/upload-slot.ts";
 import type { Caller } from "../../gateway/ports.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";
 import type { AdminContext } from "../kit/context.ts";
@@ -15,6 +16,8 @@ export interface Tenant {
   readonly context: AdminContext;
   readonly caller: Caller;
   readonly standing: Standing;
+  /** Of the call's body: a tenant's bodies have bounded room wherever they are sent. */
+  readonly place: BodyPlace;
   readonly object: TenantObject;
 }
 export interface SelfServiceBindings {

@@ -31,10 +31,10 @@ const encoder = new TextEncoder();
 
 /**
  * The bytes that identify a body, in pieces. A form's boundary is left out, because it differs each time the same form
- * is sent.
+ * is sent. None if the body was not kept.
  */
-export function* identityOf(raw: RawBody): Steps<readonly Uint8Array<ArrayBuffer>[]> {
-  switch (raw.kind) {
+export function* identityOf(raw: RawBody | null): Steps<readonly Uint8Array<ArrayBuffer>[]> {
+  switch (raw?.kind) {
     case "json":
       return yield* encodeInSteps(raw.value);
     case "form":
@@ -42,6 +42,7 @@ export function* identityOf(raw: RawBody): Steps<readonly Uint8Array<ArrayBuffer
     case "any":
       return [encoder.encode(raw.contentType ?? ""), raw.bytes as Uint8Array<ArrayBuffer>];
     case "none":
+    case undefined:
       return [];
   }
 }

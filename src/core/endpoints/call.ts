@@ -49,16 +49,18 @@ export interface Call {
   readonly owned: readonly OwnedRef[];
   /** The rate for the job that is submitted or quoted; null on other endpoints. */
   readonly jobUnit: VideoUnit | null;
-  /** A recording whose length the bound needs. The pipeline measures it. */
-  readonly recording: Recording | null;
   /** What identifies this call's body, if the call creates something; empty otherwise. */
   identity(): Steps<readonly Uint8Array<ArrayBuffer>[]>;
   /** The refusal if the model's row gives no bound for this call; null if it does. */
   boundless(row: ModelRow): Refusal | null;
   /** The most that the call can use. */
   bound(row: ModelRow, measured: Measured): Bound;
+  /** A recording whose length the bound needs. The pipeline measures it. */
+  recording(): Recording | null;
   /** A new reader for the answer of one try. `sent` is null for a free call. */
   reader(sent: Sent | null): AnswerReader;
+  /** Gives back the memory of the body: the call is not sent again, and nothing above may be asked any more. */
+  drop(): void;
 }
 
 export type ParseResult = Outcome<{ call: Call }>;

@@ -18,14 +18,15 @@ import type { Owned, OwnedRef } from "../owned.ts";
 import type { ModelKind, ModelRow } from "../pricing/prices.ts";
 import type { NamedLimit } from "../refusal.ts";
 import type { ReadCode, RetryClass } from "../routing/failure.ts";
-import { atOnce, type Steps, toEnd } from "../steps.ts";
+import { type Steps, toEnd } from "../steps.ts";
 import type { VideoUnit } from "../video/rates.ts";
 import { answerRules } from "./answer-names.ts";
-import { type BodyKind, type BodyRule, identityOf, type RawBody } from "./body.ts";
+import { type BodyKind, type BodyRule, identityOf } from "./body.ts";
 import type { Call, ParseResult, RawCall, Recording } from "./call.ts";
 import type { ErrorShape } from "./error-shape.ts";
 import { checkQuery, type PassedQuery, passedQuery } from "./inspection/query.ts";
 import type { RefusedField } from "./inspection/refused.ts";
+import { Kept, without } from "./kept.ts";
 
 /**
  * How the pipeline serves a row; each flow has its file in `gateway/flows/`.
@@ -142,6 +143,8 @@ export interface EndpointEntry<Body> {
   readonly forced?: (body: Body) => Record<string, unknown>;
   /** Counts the parts other than text (none). */
   readonly parts?: (body: Body) => Steps<Parts>;
+  /** Members that are only sent: nobody reads them once the body is encoded and its parts are counted. */
+  readonly sentOnly?: readonly (keyof Body & string)[];
   readonly recording?: (body: Body) => Recording;
   readonly jobUnit?: (body: Body) => VideoUnit;
   readonly creates?: OwnedRef["kind"];
@@ -213,6 +216,8 @@ function* parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): Steps<Parse
   if (!parsed.ok) return parsed;
   const { body, payload } = parsed;
   const { parts } = counted;
+  // A call that creates nothing needs no identity.
+  const kept = new Kept({ body: without(body, entry.sentOnly ?? []), raw: entry.retry === "safe" ? null : raw.body });
   const fields = body as Record<string, unknown> | null;
   const owned = ownedRefs(entry, raw.params, fields);
   const found = (measured: Measured): MeasuredBody => ({ ...measured, parts, ownBytes: payload.ownBytes });
@@ -228,12 +233,18 @@ function* parseCall<Body>(entry: EndpointEntry<Body>, raw: RawCall): Steps<Parse
       streams: entry.streams?.(body) ?? false,
       owned,
       jobUnit: entry.jobUnit?.(body) ?? null,
-      recording: entry.recording?.(body) ?? null,
-      identity: entry.retry === "safe" ? noIdentity : identifying(raw.body),
+      identity: () => identityOf(kept.get().raw),
       boundless: (row) => boundless(parts, row),
-      bound: (row, measured) => entry.meter?.bound(body, found(measured), row) ?? { fixed: {} },
+      bound: (row, measured) => entry.meter?.bound(kept.get().body, found(measured), row) ?? { fixed: {} },
+      recording: () => entry.recording?.(kept.get().body) ?? null,
       reader: (sent) =>
-        entry.meter && sent ? entry.meter.reader(body, { ...sent, measured: found(sent.measured) }) : freeReader(entry),
+        entry.meter && sent
+          ? entry.meter.reader(kept.get().body, { ...sent, measured: found(sent.measured) })
+          : freeReader(entry),
+      drop() {
+        kept.drop();
+        payload.drop();
+      },
     },
   };
 }
@@ -246,10 +257,6 @@ function* countInto<Body>(
   if (parts) counted.parts = yield* parts(body);
   return counted.parts.dataUrlBytes;
 }
-
-/** A call that creates nothing needs no identity, so its raw body need not be kept. */
-const noIdentity = () => atOnce([]);
-const identifying = (body: RawBody) => () => identityOf(body);
 
 /** The reader of a free call: accepts any JSON object without an error. */
 function freeReader({ completes }: Pick<EndpointEntry<unknown>, "completes">): AnswerReader {

@@ -3,16 +3,16 @@
  * over byte counts and times; reading is the gateway's. It does not know what a body contains.
  *
  * This file: room for large bodies (docs/design.md, section 7). An isolate has little memory, and a body is held from
- * its first byte until its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one
+ * its first byte until its answer passes, or its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one
  * per account; others wait up to `LONGEST_WAIT_MS`.
  *
  * A slow body gives way to one that waits, the slowest first, after `PATIENCE_MS` below `FAIR_BYTES_PER_S`. Otherwise
  * two accounts that send 20 MB drop by drop would block all large bodies of the isolate. No body gives way while there
  * is room, or once it has arrived whole.
  *
- * Medium bodies, over `SMALL_BYTES`, have their own room: one account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at
- * once, so that many connections just below the limit of large bodies cannot fill the isolate. Other accounts do not
- * wait.
+ * Medium bodies, over `SMALL_BYTES`, have their own room of `MEDIUM_ROOM_BYTES`, so that many connections just below the
+ * limit of large bodies cannot fill the isolate. One account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at once, and
+ * each further one only while it would hold no more than was free: the fuller the room, the less one account gets. Of those who wait, the account that holds least goes first.
  *
  * A request that waits or is inside reports this regularly. One that was torn down stops reporting, and its place
  * becomes free by itself, so no place is ever lost.
@@ -23,6 +23,8 @@ import { UnpaidWork } from "./unpaid-work.ts";
 export const LARGE_BYTES = 1024 * 1024;
 export const SMALL_BYTES = 64 * 1024;
 export const MEDIUM_BYTES_PER_ACCOUNT = 8 * 1024 * 1024;
+/** A body takes up to five times its bytes while its call waits: as text, as what is sent, and as the runtime's copy. */
+export const MEDIUM_ROOM_BYTES = 16 * 1024 * 1024;
 export const ROOM_BYTES = 48 * 1024 * 1024;
 /** Room for answers that are held whole. An answer without room does not wait; it is streamed instead. */
 export const ANSWER_ROOM_BYTES = 24 * 1024 * 1024;
@@ -63,15 +65,14 @@ export class BodyRoom {
   readonly #roomBytes: number;
   readonly #accountBytes: number | null;
 
-  /** `accountBytes`: how much one account may have inside; null for one body of any size. */
+  /** `accountBytes`: the most that one account may have inside; null for one body of any size. */
   constructor(roomBytes = ROOM_BYTES, accountBytes: number | null = null) {
     this.#roomBytes = roomBytes;
     this.#accountBytes = accountBytes;
   }
 
-  /** Room for medium bodies: limited per account, not in total. */
   static forMedium(): BodyRoom {
-    return new BodyRoom(Number.POSITIVE_INFINITY, MEDIUM_BYTES_PER_ACCOUNT);
+    return new BodyRoom(MEDIUM_ROOM_BYTES, MEDIUM_BYTES_PER_ACCOUNT);
   }
 
   /** Takes a place at the end of the queue; `ask` says when it is inside. */
@@ -81,7 +82,7 @@ export class BodyRoom {
     return place;
   }
 
-  /** Whether a place is inside now. First come, first in, but no body waits for another account's second one. */
+  /** Whether a place is inside now. First come, first in, but no body waits for another account's further ones. */
   ask(place: Place, nowMs: number): Answer {
     this.#places = this.#places.filter((one) => one === place || !isGone(one, nowMs));
     const mine = this.#places.find((one) => one === place);
@@ -140,15 +141,22 @@ export class BodyRoom {
     return this.#places.filter(({ inside }) => inside);
   }
 
+  /** Whether it is next: of the accounts that may have more, the one that holds least, then the one that came first. */
   #isTurnOf(mine: Standing): boolean {
     const held = new Map<string, number>();
     for (const { account, bytes } of this.#inside) held.set(account, bytes + (held.get(account) ?? 0));
-    const mayEnter = ({ inside, account, bytes }: Standing): boolean => {
-      if (inside) return false;
-      const already = held.get(account);
-      return already === undefined || (this.#accountBytes !== null && already + bytes <= this.#accountBytes);
-    };
-    return this.#places.find(mayEnter) === mine;
+    const freeBytes = this.#roomBytes - this.heldBytes;
+    const most = this.#accountBytes === null ? 0 : Math.min(this.#accountBytes, freeBytes);
+    let next: Standing | undefined;
+    let leastHeld = Number.POSITIVE_INFINITY;
+    for (const one of this.#places) {
+      const already = held.get(one.account) ?? 0;
+      const mayEnter = !one.inside && (already === 0 || already + one.bytes <= most);
+      if (!mayEnter || already >= leastHeld) continue;
+      next = one;
+      leastHeld = already;
+    }
+    return next === mine;
   }
 
   /** Makes as many slow bodies give way as are needed; none if that would not be enough. */

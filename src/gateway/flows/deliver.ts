@@ -77,6 +77,7 @@ async function pass(
   };
   const stream = relay({ answer, unreadAllowed }, passageTo, lifetime, lifetime.signal, ports);
   respond(new Response(stream.body, { status, headers }));
+  void answer.bodyTaken.then(() => giveBackBody(admitted));
   const { outcome, whole, firstByteAtMs, passedBroken } = await stream.ended;
   lifetime.settling();
   if (passedBroken) {
@@ -90,6 +91,12 @@ async function pass(
   const { lostTries } = forwarded;
   await settle(admitted, { outcome, status, reading, servedBy, firstByteAtMs, lostTries, leftAtMs }, ports);
   await stream.closed;
+}
+
+/** Once an answer passes, nothing is sent again. A stream may go on for an hour; its room is for others' bodies. */
+function giveBackBody({ call, place }: AdmittedCall): void {
+  call.drop();
+  place.give();
 }
 
 /** Records that the calling account owns an id which the answer hands out. */

@@ -196,9 +196,9 @@ async function fill(body: ReadableStream<Uint8Array>, length: number, arrival: A
 }
 
 /**
- * Returns the memory of a large body at once: a runtime that counts only its own heap would return it late. Afterwards
- * the bytes are unusable everywhere.
+ * Returns the memory of a body that is not small at once: a runtime that counts only its own heap would return it late.
+ * Afterwards the bytes are unusable everywhere.
  */
 export function free(bytes: Uint8Array): void {
-  if (bytes.length > LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
+  if (bytes.length > SMALL_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
 }

@@ -142,9 +142,15 @@ export class BodyPlace {
       this.#taken = null;
       this.#leave = null;
       if (this.#body) free(this.#body);
+      this.#body = null;
       room.leave(place);
       left.resolve();
     };
+  }
+
+  /** Gives the place back now: the body is needed no more. */
+  give(): void {
+    this.#leave?.();
   }
 
   /** Holds the body until `ended` has settled. */

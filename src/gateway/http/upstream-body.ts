@@ -6,6 +6,8 @@ import { readerOf } from "./at-once.ts";
 /** How often time limits are checked, ms. */
 const TICK_MS = 1_000;
 
+type Readable = Pick<Answered, "response" | "idleMs" | "totalMs">;
+
 /**
  * Watches a body pass. Calls `expired` once when a read has waited `idleMs`, or the whole body `totalMs`. Calls
  * `paused` when the client has not taken the last piece for `idleMs`. It uses one timer for the whole body: a timer for
@@ -63,7 +65,7 @@ export class Watchdog {
 
 /** The whole body. `lost`: it broke off. `timeout`: it fell silent. `malformed`: it is longer than `maxBytes`. */
 export async function readUpstream(
-  answer: Answered,
+  answer: Readable,
   maxBytes: number,
   signal: AbortSignal,
   ports: Pick<Ports, "now">,
@@ -87,7 +89,7 @@ export type Taken = "more" | "enough" | "malformed";
  * gained by a look at its pieces.
  */
 export async function readChunks<T extends Taken>(
-  answer: Answered & { readonly atOnce?: boolean },
+  answer: Readable & { readonly atOnce?: boolean },
   take: (chunk: Uint8Array) => T,
   signal: AbortSignal,
   ports: Pick<Ports, "now">,

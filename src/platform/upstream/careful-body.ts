@@ -25,6 +25,8 @@ export interface Sendable {
   readonly body: BodyInit | null;
   /** False until the end of the body was passed to the runtime. */
   whole(): boolean;
+  /** Resolves when the pieces are needed no more: all were passed on, or none will be. */
+  readonly taken: Promise<void>;
   /** Sends nothing more. Not for early answers: after one the rest of the body is still sent. */
   stop(): void;
 }
@@ -33,12 +35,13 @@ export interface Sendable {
 export function sendable(pieces: readonly Uint8Array<ArrayBuffer>[] | null, careful: boolean): Sendable {
   const length = pieces?.reduce((sum, piece) => sum + piece.length, 0) ?? 0;
   if (pieces === null || (!careful && length <= COPIED_BYTES)) {
-    return { body: pieces && joinBytes(pieces), whole: () => true, stop: () => undefined };
+    const body = pieces && joinBytes(pieces);
+    return { body, whole: () => true, taken: Promise.resolve(), stop: () => undefined };
   }
   const { readable, writable } = new FixedLengthStream(length);
   const writing = new Writing(writable.getWriter(), careful);
-  void writing.write(pieces);
-  return { body: readable, whole: () => writing.whole, stop: () => writing.stop() };
+  const taken = writing.write(pieces);
+  return { body: readable, whole: () => writing.whole, taken, stop: () => writing.stop() };
 }
 
 /** Writes the pieces one after the other, with their true length, without copying them into one buffer. */

@@ -74,6 +74,7 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     return {
       kind: "answer",
       response,
+      bodyTaken: sent.taken,
       region: region && safeRegion(region),
       idleMs,
       totalMs: Math.max(0, Math.min(totalMs, leftMs)),

@@ -167,12 +167,12 @@ describe("bounds", () => {
 
   it("of a transcription: the recording's length; half an hour is the longest", () => {
     expect(bound(parseForm(transcription, HEAR), 61_234)).toEqual({ transcribed_seconds: 61_234 });
-    expect(callOf(parseForm(transcription, HEAR)).recording).toMatchObject({ field: "file", longestMs: 1_800_000 });
-    expect(callOf(parseForm(textLocalEdit, EDIT)).recording).toMatchObject({
+    expect(callOf(parseForm(transcription, HEAR)).recording()).toMatchObject({ field: "file", longestMs: 1_800_000 });
+    expect(callOf(parseForm(textLocalEdit, EDIT)).recording()).toMatchObject({
       field: "source_audio",
       longestMs: null,
     });
-    expect(callOf(parseForm(voiceClone, CLONE)).recording).toBe(null);
+    expect(callOf(parseForm(voiceClone, CLONE)).recording()).toBe(null);
   });
 
   it("cover what the service makes of any text, in every format, at every speed", () => {

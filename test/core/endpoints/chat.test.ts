@@ -387,3 +387,27 @@ describe("the hand check of a common body", () => {
       expect(isPlainChat(body)).toBe(false);
   });
 });
+
+describe("a body that was dropped", () => {
+  it("frees its memory and cannot be sent again; what was made of it goes on", () => {
+    const call = callOf({ ...BASE, stream: true, n: 2, messages: [{ role: "user", content: "x".repeat(100_000) }] });
+    const reader = call.reader({
+      row: ROW,
+      outputCap: 5,
+      measured: { sentBytes: 100_100, recordingMs: null },
+      earlierTokens: 0,
+    });
+    const pieces = call.payload.encode({ model: "m", max_tokens: 5 }) ?? [];
+    expect(joinBytes(pieces).length).toBeGreaterThan(100_000);
+    call.drop();
+    call.drop();
+    // The first piece is of the try.
+    expect(pieces.slice(1).map(({ length }) => length)).toEqual(pieces.slice(1).map(() => 0));
+    expect(() => call.payload.encode({})).toThrow("dropped");
+    expect(() => call.bound(ROW, { sentBytes: 1, recordingMs: null })).toThrow("dropped");
+    if (reader.kind !== "events") throw new Error("a stream is read as events");
+    reader.event('{"choices":[{"index":0,"delta":{"content":"word"}}]}');
+    reader.event('{"choices":[],"usage":{"prompt_tokens":25000,"completion_tokens":10}}');
+    expect(reader.reading()).toEqual({ source: "exact", usage: { input_tokens: 25_000, output_tokens: 10 } });
+  });
+});

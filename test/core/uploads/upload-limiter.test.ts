@@ -4,6 +4,8 @@ import {
   BodyRoom,
   FAIR_BYTES_PER_S,
   LONGEST_WAIT_MS,
+  MEDIUM_BYTES_PER_ACCOUNT,
+  MEDIUM_ROOM_BYTES,
   PATIENCE_MS,
   type Place,
   ROOM_BYTES,
@@ -155,13 +157,74 @@ describe("room for large bodies", () => {
 });
 
 describe("room for medium bodies", () => {
+  const entering = (room: BodyRoom) => (account: string, bytes: number) => room.ask(room.queue(account, bytes, 0), 0);
+
   it("is bounded for each account by itself: the sum of its bodies, not their number", () => {
     const room = BodyRoom.forMedium();
-    const enter = (account: string, bytes: number) => room.ask(room.queue(account, bytes, 0), 0);
+    const enter = entering(room);
     expect(Array.from({ length: 9 }, () => enter("a", MB))).toEqual([...Array(8).fill("inside"), "wait"]);
-    expect(Array.from({ length: 80 }, () => enter("b", 0.1 * MB))).toEqual(Array(80).fill("inside"));
-    expect([room.heldBy("a"), Math.round(room.heldBy("b") / MB)]).toEqual([8 * MB, 8]);
-    expect(Array.from({ length: 50 }, (_, at) => enter(`account-${at}`, MB))).toEqual(Array(50).fill("inside"));
+    expect(Array.from({ length: 40 }, () => enter("b", 0.1 * MB))).toEqual(Array(40).fill("inside"));
+    expect([room.heldBy("a"), Math.round(room.heldBy("b") / MB)]).toEqual([8 * MB, 4]);
+  });
+
+  it("is bounded in total: of 100 accounts with a body each, those inside fill it, and each that leaves lets one in", () => {
+    const room = BodyRoom.forMedium();
+    const places = Array.from({ length: 100 }, (_, at) => room.queue(`${at}`, MB, 0));
+    const fits = MEDIUM_ROOM_BYTES / MB;
+    const asked = places.map((place) => room.ask(place, 0));
+    expect(asked).toEqual([...Array(fits).fill("inside"), ...Array(100 - fits).fill("wait")]);
+    room.leave(places[3] as Place);
+    expect(places.slice(fits, fits + 2).map((place) => room.ask(place, 1))).toEqual(["inside", "wait"]);
+  });
+
+  it("leaves some to those who come later: the fuller it is, the less one account gets", () => {
+    const room = BodyRoom.forMedium();
+    const enter = entering(room);
+    const got = ["a", "b", "c", "d", "e", "f"].map((account) => {
+      let bodies = 0;
+      while (enter(account, MB) === "inside") bodies++;
+      return bodies;
+    });
+    expect(got).toEqual([8, 4, 2, 1, 1, 0]);
+    expect(room.heldBytes).toBe(MEDIUM_ROOM_BYTES);
+  });
+
+  it("goes first to the account that holds least, whoever came first", () => {
+    const room = BodyRoom.forMedium();
+    const inside = Array.from({ length: MEDIUM_ROOM_BYTES / MB }, (_, at) => room.queue(`${at}`, MB, 0));
+    for (const place of inside) room.ask(place, 0);
+    const [more, first] = [room.queue("5", MB, 0), room.queue("new", MB, 0)];
+    for (const place of inside.slice(10, 13)) room.leave(place);
+    expect(room.ask(more, 1)).toBe("wait");
+    expect([room.ask(first, 2), room.ask(more, 2)]).toEqual(["inside", "inside"]);
+  });
+
+  it("never holds more than its bytes, nor than an account may, and nobody waits while there is room for it", () => {
+    const step = fc.record({
+      what: fc.constantFrom("queue", "ask", "leave"),
+      account: fc.constantFrom("a", "b", "c", "d", "e", "f"),
+      size: fc.integer({ min: 65, max: 1024 }),
+      at: fc.nat(60),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 150 }), (steps) => {
+        const room = BodyRoom.forMedium();
+        const places: Place[] = [];
+        for (const { what, account, size, at } of steps) {
+          const place = places[at % (places.length || 1)];
+          if (what === "queue") places.push(room.queue(account, size * 1024, 0));
+          else if (place && what === "leave") room.leave(place);
+          else if (place) room.ask(place, 0);
+          expect(room.heldBytes).toBeLessThanOrEqual(MEDIUM_ROOM_BYTES);
+          for (const one of "abcdef") expect(room.heldBy(one)).toBeLessThanOrEqual(MEDIUM_BYTES_PER_ACCOUNT);
+        }
+        // All that wait have asked: the next newcomer is let in, or there is no room for it.
+        for (const place of places) room.ask(place, 0);
+        const freeBytes = MEDIUM_ROOM_BYTES - room.heldBytes;
+        const waits = places.some((place) => place.bytes <= freeBytes && room.ask(place, 0) === "wait");
+        if (!waits && freeBytes >= MB) expect(room.ask(room.queue("new", MB, 0), 0)).toBe("inside");
+      }),
+    );
   });
 
   it("lets the next one of the account in when one leaves, and refuses it after 5 s", () => {

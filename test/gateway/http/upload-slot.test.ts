@@ -2,10 +2,19 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Admission } from "../../../src/core/account/hold.ts";
 import { chatCompletions } from "../../../src/core/endpoints/inference/chat.ts";
 import { ASK_FIRST_BYTES, UNPAID_BURST_BYTES, UNPAID_BYTES_PER_S } from "../../../src/core/uploads/unpaid-work.ts";
-import { BodyRoom, LARGE_BYTES, ROOM_BYTES } from "../../../src/core/uploads/upload-limiter.ts";
+import { BodyRoom, LARGE_BYTES, MEDIUM_ROOM_BYTES, ROOM_BYTES } from "../../../src/core/uploads/upload-limiter.ts";
 import { type BodyHolder, free, readBody, SMALL_BODIES, type Upload } from "../../../src/gateway/http/body-reader.ts";
+import type { UpstreamAnswer } from "../../../src/gateway/ports.ts";
 import { serve } from "../../../src/gateway/serve.ts";
-import { ACCOUNT, type FakeOptions, fakeWorld, json, makeKey, type Script } from "../../support/fake-ports.ts";
+import {
+  ACCOUNT,
+  type FakeOptions,
+  fakeWorld,
+  json,
+  makeKey,
+  type Script,
+  scriptedStream,
+} from "../../support/fake-ports.ts";
 
 const COMPLETION = {
   choices: [{ index: 0, message: { role: "assistant", content: "hi" } }],
@@ -13,8 +22,8 @@ const COMPLETION = {
 };
 const messages = (characters: number) => [{ role: "user", content: "x".repeat(characters) }];
 
-function post(characters: number, signal?: AbortSignal): Request {
-  const body = JSON.stringify({ model: "chat", messages: messages(characters) });
+function post(characters: number, signal?: AbortSignal, stream?: true): Request {
+  const body = JSON.stringify({ model: "chat", messages: messages(characters), stream });
   return new Request("http://gateway.test/v1/chat/completions", {
     method: "POST",
     headers: {
@@ -109,6 +118,45 @@ describe("bodies of almost a megabyte", () => {
     expect((await call).status).toBe(200);
     await world.idle();
     expect(world.ports.mediumBodies.heldBytes).toBe(0);
+  });
+
+  it("of a stream are given back once its answer passes and the upstream has taken them", async () => {
+    const upstream = scriptedStream();
+    const taken = Promise.withResolvers<void>();
+    const script: Script = async () => ({ ...upstream.answer, bodyTaken: taken.promise }) as UpstreamAnswer;
+    const world = fakeWorld({ script });
+    const response = await serve(post(0.5 * LARGE_BYTES, undefined, true), chatCompletions, {}, world.ports);
+    upstream.send('data: {"choices":[{"index":0,"delta":{"content":"one"}}]}\n\n');
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    await reader.read();
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(world.ports.mediumBodies.heldBytes).toBeGreaterThan(0.5 * LARGE_BYTES);
+    taken.resolve();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(world.ports.mediumBodies.heldBytes).toBe(0);
+    // The call goes on without its body, to its settlement.
+    upstream.send('data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n');
+    upstream.close();
+    while (!(await reader.read()).done);
+    await world.idle();
+    expect(world.settled[0]?.reading).toMatchObject({ source: "own_count", usage: { output_tokens: 1 } });
+    expect(world.settled[0]?.reading.usage.input_tokens).toBeGreaterThan(LARGE_BYTES / 8);
+  });
+
+  it("of 100 accounts at once: no more are inside than the room takes, smaller ones pass, the rest is 503", async () => {
+    const mediumBodies = BodyRoom.forMedium();
+    const world = gated({ mediumBodies });
+    for (let account = 0; account < 100; account++) {
+      const place = mediumBodies.queue(`${account}`, LARGE_BYTES, Date.now());
+      mediumBodies.ask(place, Date.now());
+    }
+    expect(mediumBodies.heldBytes).toBe(MEDIUM_ROOM_BYTES);
+    const late = serve(post(0.9 * LARGE_BYTES), chatCompletions, {}, world.ports);
+    world.open();
+    expect((await serve(post(60_000), chatCompletions, {}, world.ports)).status).toBe(200);
+    await vi.advanceTimersByTimeAsync(5_100);
+    const refused = await late;
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "5"]);
   });
 
   it("of a dead key are not read once a quarter of the room is taken", async () => {

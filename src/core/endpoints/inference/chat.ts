@@ -116,10 +116,10 @@ interface Seen {
   readonly usage?: unknown;
 }
 
-function usageOf(seen: Seen, chat: Chat, sent: Sent<MeasuredBody>): Usage | undefined {
+function usageOf(seen: Seen, choices: number, sent: Sent<MeasuredBody>): Usage | undefined {
   const usage = asObject(seen.usage);
   if (!usage) return undefined;
-  const cap = (sent.outputCap ?? 0) * (chat.n ?? 1);
+  const cap = (sent.outputCap ?? 0) * choices;
   const cached = asObject(usage.prompt_tokens_details)?.cached_tokens;
   return believe({ input: usage.prompt_tokens, output: usage.completion_tokens, cached }, sent.row, cap);
 }
@@ -135,6 +135,7 @@ const ownCount = (chat: Chat, sent: Sent<MeasuredBody>): OwnCount =>
 
 function jsonReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const own = ownCount(chat, sent);
+  const choices = chat.n ?? 1;
   let exact: Usage | undefined;
   return {
     kind: "json",
@@ -143,7 +144,7 @@ function jsonReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
       const completion: Seen | undefined = asObject(answer);
       if (!completion || completion.error || !Array.isArray(completion.choices)) return false;
       own.add(contentBytes(completion.choices, "message"));
-      exact = usageOf(completion, chat, sent);
+      exact = usageOf(completion, choices, sent);
       return true;
     },
     reading: () => own.reading(exact),
@@ -159,6 +160,7 @@ function noteFinished(choices: unknown, finished: Set<unknown>): void {
   }
 }
 
+/** Its closures must not name the body: it may be dropped while the stream goes on. */
 function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
   const own = ownCount(chat, sent);
   const drops = chat.stream_options?.include_usage !== true;
@@ -193,7 +195,7 @@ function eventReader(chat: Chat, sent: Sent<MeasuredBody>): AnswerReader {
     if (!told) return "pass";
     if (asObject(chunk.usage) && !ended) {
       usageRead = finished.size >= choices;
-      exact = usageOf(chunk, chat, sent);
+      exact = usageOf(chunk, choices, sent);
       own.usageTold();
     }
     // Some engines send usage in the same event as the last text, which must pass.
@@ -241,4 +243,5 @@ export const chatCompletions = endpoint({
   cap: { field: CAP, replaces: ["max_completion_tokens"] },
   forced: (chat) => (chat.stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}),
   parts: (chat) => countParts(chat),
+  sentOnly: ["messages", "tools"],
 });
