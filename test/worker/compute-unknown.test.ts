@@ -82,6 +82,32 @@ it("our tag that no row has is told to the operator once while it is seen, and l
   expect(service.changes()).toEqual(before);
 });
 
+it("what one upstream's lists say of a machine on another changes nothing there", async () => {
+  const [liar, honest] = [await ComputeService.make(), await ComputeService.make()];
+  const [other, renter] = [
+    await Renter.make({ compute_upstream: liar.id }),
+    await Renter.make({ compute_upstream: honest.id }),
+  ];
+  await other.launch();
+  await renter.launch();
+  await reconcile(honest);
+  const name = honest.things["gpu-instances"]?.[0]?.name ?? "";
+  const over = { terminated_at: new Date().toISOString(), termination_reason: "failed" };
+  liar.add("gpu-instances", { name, status: "terminated", ...over });
+  liar.add("gpu-instances", { name, status: "running", hourly_rate_usd: 900 });
+  const before = [honest.changes(), liar.changes()];
+  const marks = (await reconcile(liar)).map(({ mark, id }) => [mark, id]);
+  expect(marks).toEqual([
+    ["live", 1000],
+    ["unknown", null],
+    ["unknown", null],
+  ]);
+  await reconcile(honest);
+  const { data } = await done("GET", `/accounts/${renter.id}/compute`);
+  expect(data).toMatchObject([{ id: 1000, status: "running", hourly_cost_usd: 2, held_usd: 3 }]);
+  expect([honest.changes(), liar.changes()]).toEqual(before);
+});
+
 it.each([
   ["instance", "gpu-instances", "POST /gpu-instances/1/terminate"],
   ["cluster", "gpu-clusters", "DELETE /gpu-clusters/1"],
