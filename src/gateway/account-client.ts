@@ -17,7 +17,7 @@ import { type Refused, refused } from "../core/outcome.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";
 import type { AccountPort, Caller, Ports } from "./ports.ts";
-import { retry, settledWithin } from "./wait.ts";
+import { inTime, retry, settledWithin } from "./wait.ts";
 
 /** The longest that a client waits for the account object, ms. */
 export const LONGEST_ANSWER_MS = 5_000;
@@ -50,7 +50,11 @@ export function ask<Account, Answer>(
 ): Promise<Answer> {
   const again = (error: unknown, tries: number) =>
     tries > 1 || error instanceof Unanswered || isOverloaded(error) ? null : 0;
-  return inTime(withinMs, (late) => retry(() => Promise.race([question(accounts.account(number)), late]), again));
+  return inTime(
+    withinMs,
+    () => new Unanswered(),
+    (late) => retry(() => Promise.race([question(accounts.account(number)), late]), again),
+  );
 }
 
 /** `ask` without the retry. */
@@ -58,19 +62,13 @@ export function askOnce<Account, Answer>(
   accounts: Accounts<Account>,
   number: AccountNumber,
   question: (account: Account) => Promise<Answer>,
+  withinMs = LONGEST_ANSWER_MS,
 ): Promise<Answer> {
-  return inTime(LONGEST_ANSWER_MS, (late) => Promise.race([question(accounts.account(number)), late]));
-}
-
-async function inTime<Answer>(withinMs: number, work: (late: Promise<never>) => Promise<Answer>): Promise<Answer> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Unanswered()), withinMs);
-  late.promise.catch(() => undefined);
-  try {
-    return await work(late.promise);
-  } finally {
-    clearTimeout(timer);
-  }
+  return inTime(
+    withinMs,
+    () => new Unanswered(),
+    (late) => Promise.race([question(accounts.account(number)), late]),
+  );
 }
 
 /** `call`: the name of the request in the log. */

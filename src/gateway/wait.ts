@@ -21,6 +21,22 @@ export async function retry<Result>(
   }
 }
 
+/** Gives the work a promise that rejects with `late()` after `ms`, to race with what it waits for. */
+export async function inTime<Result>(
+  ms: number,
+  late: () => Error,
+  work: (late: Promise<never>) => Promise<Result>,
+): Promise<Result> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(late()), ms);
+  promise.catch(() => undefined);
+  try {
+    return await work(promise);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Whether the work finished within `ms`. Rejects if the work rejected by then. */
 export async function settledWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<false>();

@@ -12,6 +12,7 @@ import { findInstance } from "../../platform/d1/instances.ts";
 import { readRouting } from "../../platform/d1/routing.ts";
 import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, modelName, namedPage, pageRequest } from "../kit/fields.ts";
+import { changeLatest } from "../kit/latest-change.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { requireAccount, requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
@@ -131,17 +132,13 @@ export function addAliases(api: AdminRoutes): void {
   });
 }
 
-/** How often a change is made up anew because another came in between. */
-const TRIES = 5;
-
-/** Changes the alias as it is now. Of two changes at once the second is made to what the first left. */
-async function change(
+function change(
   context: AdminContext,
   called: string,
   account: string | null,
   body: z.output<typeof AliasPatch>,
 ): Promise<AliasRow> {
-  for (let tried = 0; tried < TRIES; tried++) {
+  return changeLatest("alias", called, async () => {
     const { row, version } = known(await readAlias(context.books, called, account), "alias", called);
     const changed: AliasRow = {
       ...row,
@@ -149,12 +146,10 @@ async function change(
       ...(body.retry_on && { retryOn: [...new Set(body.retry_on)] }),
     };
     await check(context, changed, body.allow_loss);
-    if (await putAlias(context.books, changed, context.now(), version)) {
-      await context.edge.routingChanged();
-      return changed;
-    }
-  }
-  throw conflict("alias_changing", `Others change the alias '${called}' at this moment. Send this again.`);
+    if (!(await putAlias(context.books, changed, context.now(), version))) return undefined;
+    await context.edge.routingChanged();
+    return changed;
+  });
 }
 
 async function check(context: AdminContext, row: AliasRow, allowLoss: boolean | undefined): Promise<void> {

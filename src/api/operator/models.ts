@@ -19,6 +19,7 @@ import {
 } from "../../platform/d1/models.ts";
 import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, namedPage, pageRequest, time } from "../kit/fields.ts";
+import { changeLatest } from "../kit/latest-change.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { requireUpstreams } from "../kit/references.ts";
 import { answers, ok, route } from "../kit/route.ts";
@@ -175,21 +176,15 @@ async function requireUpstream(context: AdminContext, { upstream }: ModelSetting
   if (upstream !== undefined) await requireUpstreams(context, [{ upstream }], () => "upstream");
 }
 
-/** How often a change is made up anew because another came in between. */
-const TRIES = 5;
-
-/** Changes the model as it is now. Of two changes at once the second is made to what the first left. */
 async function change(context: AdminContext, called: string, body: z.output<typeof ModelPatch>): Promise<void> {
-  for (let tried = 0; tried < TRIES; tried++) {
+  await changeLatest("model", called, async () => {
     const { settings, version } = known(await findModel(context.books, called), "model", called);
     const model = checkSettings(settingsOf(settings, body));
     await requireUpstream(context, model);
-    if (await changeModel(context.books, model, context.now(), version)) {
-      await context.edge.routingChanged();
-      return;
-    }
-  }
-  throw conflict("model_changing", `Others change the model '${called}' at this moment. Send this again.`);
+    if (!(await changeModel(context.books, model, context.now(), version))) return undefined;
+    await context.edge.routingChanged();
+    return model;
+  });
 }
 
 async function refuseUnpricing(context: AdminContext, called: string, fromMs: number): Promise<never> {

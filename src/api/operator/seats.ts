@@ -9,6 +9,7 @@ import { LISTED_KINDS } from "../../core/compute/listing.ts";
 import { namesOf, remains } from "../../core/compute/remains.ts";
 import type { AccountId } from "../../core/ids.ts";
 import type { UpstreamRow } from "../../core/routing/routes.ts";
+import { inTime } from "../../gateway/wait.ts";
 import type { AccountRow } from "../../platform/d1/accounts.ts";
 import {
   cancelMove,
@@ -166,7 +167,8 @@ async function requireNothingLeft(
   const untilMs = context.now() + LISTED_WITHIN_MS;
   let at: Address | undefined;
   for (const kind of LISTED_KINDS) {
-    const listed = () => reached(() => inTime(context.broker(id).fresh(id, kind, at), untilMs - context.now()));
+    const fresh = (late: Promise<never>) => Promise.race([context.broker(id).fresh(id, kind, at), late]);
+    const listed = () => reached(() => inTime(untilMs - context.now(), brokerLate, fresh));
     let lists = await listed();
     if (!lists.ok && !at && next && next.baseUrl !== baseUrl) {
       at = { baseUrl: next.baseUrl, sealedApiKey: next.sealedApiKey };
@@ -227,22 +229,13 @@ function kindsOf(rows: readonly { readonly row: { readonly kind: string } }[]): 
   return [...kinds].map((kind) => ({ kind, count: rows.filter(({ row }) => row.kind === kind).length }));
 }
 
+const brokerLate = () => new Error("the broker did not answer in time");
+
 /** A broker that cannot be asked is a 503, not a defect. */
 export async function reached<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch {
     throw new Problem(503, "broker_unavailable", "The upstream's broker cannot be reached now. Try again.");
-  }
-}
-
-async function inTime<T>(work: Promise<T>, withinMs: number): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error("the broker did not answer in time")), withinMs);
-  late.promise.catch(() => undefined);
-  try {
-    return await Promise.race([work, late.promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }

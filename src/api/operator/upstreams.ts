@@ -9,6 +9,7 @@ import { deleteUpstream, findUpstream, listUpstreams, putUpstream, readUpstream 
 import { type PlatformSecrets, serviceSeal } from "../../platform/secrets.ts";
 import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
 import { Deleted, deleted, listOf, namedPage, pageRequest, slug } from "../kit/fields.ts";
+import { changeLatest } from "../kit/latest-change.ts";
 import { conflict, invalid, notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIsoOrNull } from "../kit/serializers.ts";
@@ -142,31 +143,25 @@ const settingsOf = (base: Settings, body: z.output<typeof UpstreamPatch>): Setti
   },
 });
 
-/** How often a change is made up anew because another came in between. */
-const TRIES = 5;
-
-/** Changes the upstream as it is now. Of two changes at once the second is made to what the first left. */
-async function change(
+function change(
   context: AdminContext,
   id: string,
   baseOf: (stored: UpstreamRow | undefined) => Settings,
   body: z.output<typeof UpstreamPatch>,
   { check }: z.output<typeof checkQuery>,
 ): Promise<UpstreamRow> {
-  for (let tried = 0; tried < TRIES; tried++) {
+  return changeLatest("upstream", id, async () => {
     const found = await readUpstream(context.books, id);
     const settings = settingsOf(baseOf(found?.row), body);
     const keys = await credentialsOf({ id, ...settings }, body, found?.row, context.secrets);
     const row: UpstreamRow = { id, ...settings, ...keys };
     if (check === "true") await refuseSilent(context, row);
     const write = () => putUpstream(context.books, row, context.now(), found?.version ?? "none");
-    if (found ? await whileAtRest(context, found.row, row, write) : await write()) {
-      await context.edge.routingChanged();
-      // Read again: whether service paths stay on is known there.
-      return (await findUpstream(context.books, id)) ?? row;
-    }
-  }
-  throw conflict("upstream_changing", `Others change the upstream '${id}' at this moment. Send this again.`);
+    if (!(found ? await whileAtRest(context, found.row, row, write) : await write())) return undefined;
+    await context.edge.routingChanged();
+    // Read again: whether service paths stay on is known there.
+    return (await findUpstream(context.books, id)) ?? row;
+  });
 }
 
 async function refuseSilent(context: AdminContext, row: UpstreamRow): Promise<void> {

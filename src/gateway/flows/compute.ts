@@ -18,6 +18,7 @@ import { type Outcome, refused } from "../../core/outcome.ts";
 import type { ModelRow } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { type RoutingSnapshot, rowOf } from "../../core/routing/routes.ts";
+import { askOnce } from "../account-client.ts";
 import { authenticate } from "../authenticate.ts";
 import { readRaw } from "../http/parse.ts";
 import { callHeaders, refuse } from "../http/responses.ts";
@@ -170,19 +171,11 @@ const base32 = (bytes: Uint8Array): string => Array.from(bytes, (byte) => BASE32
 
 /** Asked once: what it decided stands, and a repeat would decide again. */
 async function askAccount(request: ComputeRequest, caller: Caller, ports: Ports): Promise<ComputeAnswer> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => late.reject(new Error("the account object did not answer in time")),
-    LONGEST_ANSWER_MS,
-  );
-  late.promise.catch(() => undefined);
   try {
-    return await Promise.race([ports.account(caller.number).compute(request), late.promise]);
+    return await askOnce(ports, caller.number, (account) => account.compute(request), LONGEST_ANSWER_MS);
   } catch (error) {
     ports.log({ event: "admission_failed", call: request.callId, error: String(error) });
     return refused({ kind: "admission_unavailable" });
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -4,6 +4,8 @@
  * A promise of another request never settles if that request is torn down. So a caller waits at most `LONGEST_WAIT_MS`
  * for another's run, and then does the work itself.
  */
+import { within } from "../wait.ts";
+
 const LONGEST_WAIT_MS = 2_000;
 
 export class Flights<T> {
@@ -12,7 +14,13 @@ export class Flights<T> {
   /** Runs the work, or joins a run of the same name that is under way. */
   async run(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
-    const shared = running && (await inTime(running));
+    const shared =
+      running &&
+      (await within(
+        LONGEST_WAIT_MS,
+        running.then((value) => ({ value })),
+        undefined,
+      ));
     if (shared) return shared.value;
     const mine = work();
     this.#running.set(name, mine);
@@ -25,16 +33,5 @@ export class Flights<T> {
 
   has(name: string): boolean {
     return this.#running.has(name);
-  }
-}
-
-/** Undefined if it takes too long. */
-async function inTime<T>(running: Promise<T>): Promise<{ readonly value: T } | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), LONGEST_WAIT_MS);
-  try {
-    return await Promise.race([running.then((value) => ({ value })), late.promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }

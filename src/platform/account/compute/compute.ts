@@ -23,6 +23,7 @@ import { COMPUTE_ROWS } from "../../../core/endpoints/compute/compute-table.ts";
 import { asId, type CallId } from "../../../core/ids.ts";
 import { refused } from "../../../core/outcome.ts";
 import { log } from "../../log.ts";
+import { within } from "../../wait.ts";
 import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
@@ -76,7 +77,9 @@ export class Compute {
       void this.#watching.nudge(answer.rows);
       return answer;
     }
-    const refusal = await this.#sendAndWait(send.placed, send.call, endpoint.seat === null ? null : offered.shared);
+    const sending = this.#send(send.placed, send.call, endpoint.seat === null ? null : offered.shared);
+    // The waiting is given up, not the call: the row answers as it stands.
+    const refusal = await within(ANSWER_WITHIN_MS, sending, null);
     void this.#watching.update();
     if (refusal) return refuse(refusal);
     const row = this.#store.transact((books, nowMs) => standing(books, send, nowMs)) ?? send.placed.row;
@@ -113,17 +116,10 @@ export class Compute {
       return books.resources.due(nowMs, SENT_PER_ALARM + this.#busy.size);
     });
     const free = (due ?? []).filter(({ row }) => !this.#busy.has(row.id)).slice(0, SENT_PER_ALARM);
-    await this.#atMost(ALARM_WAITS_MS, Promise.all(free.map(({ row }) => this.#sendNext(row.id))));
+    const sent = Promise.all(free.map(({ row }) => this.#sendNext(row.id)));
+    const logged = sent.catch((error) => log({ event: "compute_alarm_failed", error: String(error) }));
+    await within(ALARM_WAITS_MS, logged, undefined);
     await this.#watching.update();
-  }
-
-  /** Waits so long; what takes longer goes on. */
-  async #atMost(ms: number, work: Promise<unknown>): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(() => late.resolve(), ms);
-    const logged = work.catch((error) => log({ event: "compute_alarm_failed", error: String(error) }));
-    await Promise.race([logged, late.promise]);
-    clearTimeout(timer);
   }
 
   async #sendNext(id: number): Promise<void> {
@@ -169,17 +165,6 @@ export class Compute {
     for (const { placed, call } of stopped) if (call) void this.#send(placed, call);
     void this.#watching.update();
     return stopped.map(({ placed }) => placed.row.id);
-  }
-
-  /** Sends a call; gives up waiting, not the call, after 25 s: then the row answers as it stands. */
-  async #sendAndWait(placed: Placed, call: AnyCall, shared: boolean | null): Promise<ComputeRefusal | null> {
-    const late = Promise.withResolvers<null>();
-    const timer = setTimeout(() => late.resolve(null), ANSWER_WITHIN_MS);
-    try {
-      return await Promise.race([this.#send(placed, call, shared), late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 
   /** Sends a call and applies its answer. Never rejects: what is lost is found again by lists and repeats. */
