@@ -1,62 +1,24 @@
-/** Rented machines on a clock of the test's own, while their upstream is away, or objects are evicted between all steps. */
-import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { setAccount } from "../../sandbox/compute/forced.ts";
-import { Fleet, type Renter } from "../support/worker/fleet.ts";
-import { settled } from "../support/worker/operator.ts";
+import {
+  audit,
+  COST,
+  changes,
+  events,
+  fleet,
+  HOUR_MS,
+  NANO,
+  PRICE,
+  priceOf,
+  ranMs,
+  region,
+  renting,
+  running,
+  untilEnded,
+  withFleet,
+} from "../support/worker/simulated-rentals.ts";
 
-/** The hour of money is ten minutes. */
-const HOUR_MS = 600_000;
-const trueTimes = { COMPUTE_HOUR_MS: env.COMPUTE_HOUR_MS, COMPUTE_DAY_MS: env.COMPUTE_DAY_MS };
-const NANO = 1_000_000_000;
-const PRICE = 3.6;
-const COST = 2;
-
-let fleet: Fleet;
-let logged: string[];
-let made = 0;
-
-beforeEach(() => {
-  Object.assign(env, { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(12 * HOUR_MS) });
-  logged = [];
-  vi.spyOn(console, "log").mockImplementation((line: unknown) => {
-    logged.push(typeof line === "string" ? line : JSON.stringify(line));
-  });
-  fleet = new Fleet();
-});
-afterEach(async () => {
-  await settled();
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-  Object.assign(env, trueTimes);
-});
-
-const region = () => `outage-${made}`;
-
-/** A tenant with a seat of its own, and prices of 3.6 USD an hour for what costs 2. */
-async function renting(balanceUsd: number, fields: object = {}, key: object = {}): Promise<Renter> {
-  made += 1;
-  await fleet.region(region(), COST, PRICE);
-  await fleet.seat(`outage-seat-${made}`, false);
-  return fleet.renter(`outage-${made}`, `outage-seat-${made}`, balanceUsd, fields, key);
-}
-
-async function running(renter: Renter, fields: object = {}): Promise<number> {
-  const { status, body } = await fleet.launch(renter, region(), fields);
-  expect(status, JSON.stringify(body)).toBe(202);
-  await fleet.until("running", async () => (await fleet.instance(renter, body.id)).status === "running", 30_000);
-  return body.id;
-}
-
-/** Whole nano-USD a ms. */
-const priceOf = (ms: number) => ms * ((PRICE * NANO) / HOUR_MS);
-const ranMs = (renter: Renter) => fleet.service.executions(renter.seat).reduce((sum, { ms }) => sum + ms, 0);
-const audit = (renter: Renter) => fleet.accountStub(renter).audit();
-const changes = (renter: Renter) =>
-  fleet.service.calls.filter(({ account, method }) => account === renter.seat && method !== "GET");
-const events = (name: string) => logged.filter((line) => line.includes(`"${name}"`));
-const untilEnded = (renter: Renter, id: number, withinMs = 300_000) =>
-  fleet.until("ended", async () => (await fleet.instance(renter, id)).status === "terminated", withinMs, 7_000);
+withFleet();
 
 describe("upstream is away", () => {
   it("for three hours when the money runs out: stops are sent until one lands, the operator pays what ran on", async () => {
