@@ -97,6 +97,9 @@ function operation(route: Route, schemas: Components): JsonObject {
         content: { [route.bodyAs ?? "application/json"]: { schema: schemas.use(route.body, "input") } },
       },
     }),
+    ...(route.passesBody && {
+      requestBody: { description: "Any bytes, of any size", required: false, content: { "*/*": { schema: {} } } },
+    }),
     responses,
   };
 }

@@ -54,6 +54,8 @@ export interface Route<
   readonly bodyAs?: string;
   /** The largest body, in bytes; 1 MB if absent. */
   readonly maxBodyBytes?: number;
+  /** True: any bytes of any size pass as they come; for documents of service paths. */
+  readonly passesBody?: true;
   /** True: an absent body counts as `{}`. */
   readonly bodyOptional?: true;
   readonly answers: A;

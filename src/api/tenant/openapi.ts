@@ -3,6 +3,7 @@ import { Hono } from "hono";
 import * as z from "zod";
 import type { ComputeEndpoint } from "../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../core/endpoints/compute/compute-table.ts";
+import { SERVICE_ROWS, type ServiceEndpoint } from "../../core/endpoints/compute/service-rows.ts";
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
 import { ENDPOINTS } from "../../core/endpoints/table.ts";
 import { documentOnce } from "../kit/openapi.ts";
@@ -49,6 +50,25 @@ function computeRoute({ id, method, path, summary, schema, maxBytes, status, on 
   };
 }
 
+/** The methods that OpenAPI can name and that a service path passes; every other but TRACE and CONNECT passes too. */
+const SERVICE_METHODS = ["get", "post", "put", "patch", "delete"] as const;
+
+/** A service path, once for each method. Its answers are the service's own: nothing of them is known here. */
+const serviceRoutes = ({ id, path, summary }: ServiceEndpoint): Route[] =>
+  SERVICE_METHODS.map((method) => ({
+    id: camelCase(`${id}.${method}`),
+    method,
+    path,
+    summary,
+    ...(method !== "get" && { passesBody: true }),
+    answers: {
+      200: answers("What the service answers, with its own status and type, and `x-answer-from: service`", z.any()),
+    },
+    alsoAs: "*/*",
+    errors: "compute",
+    refusals: [403, 404, 409, 502, 504],
+  }));
+
 const GPU_PRICES: Route = {
   id: "gpuPrices",
   method: "get",
@@ -67,7 +87,13 @@ const camelCase = (id: string): string => id.replaceAll(/[._]([a-z])/g, (_, lett
  */
 export function tenantDocumentApp(selfService: readonly Route[]): Hono {
   const document = documentOnce(
-    () => [...ENDPOINTS.map(routeOf), ...COMPUTE_ROWS.map(computeRoute), GPU_PRICES, ...selfService],
+    () => [
+      ...ENDPOINTS.map(routeOf),
+      ...COMPUTE_ROWS.map(computeRoute),
+      ...Object.values(SERVICE_ROWS).flatMap(serviceRoutes),
+      GPU_PRICES,
+      ...selfService,
+    ],
     {
       title: "Tollgate",
       description: "An OpenAI-compatible inference service, and the holder's own keys, limits, usage and balance.",

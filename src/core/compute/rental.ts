@@ -91,6 +91,8 @@ type EventAct =
       readonly expectedNanoUsd: number;
       readonly shownNanoUsd: number;
     }
+  /** `sinceMs`: the start of the first unpaid day. */
+  | { readonly act: "event"; readonly event: "storage.suspended"; readonly sinceMs: number }
   | { readonly act: "event"; readonly event: "storage.deleting"; readonly deletesAtMs: number };
 export type Act = MoneyAct | EventAct;
 
@@ -171,6 +173,8 @@ export interface StorageRental {
   readonly unpaid: readonly number[];
   /** When the tenant was warned, three days and one day before the deletion. */
   readonly warnedMs: readonly number[];
+  /** When it was first seen unpaid and not mounted; null: it is paid. */
+  readonly suspendedMs: number | null;
 }
 
 export type Rental = MachineRental | StorageRental;

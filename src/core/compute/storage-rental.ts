@@ -34,6 +34,7 @@ export function openStorage(rate: Rate, createdAtMs: number): Step<StorageRental
     endMs: null,
     unpaid: [],
     warnedMs: [],
+    suspendedMs: null,
   };
   return { rental, acts: [{ act: "hold", n: 1, amountNanoUsd }], stop: null };
 }
@@ -77,12 +78,21 @@ export function turnStorage(rental: StorageRental, nowMs: number, facts: TurnFac
     chargeDay(rental, n, dayMs),
   ]);
   if (unpaid.length === 0) {
-    const after = paid.length > 0 || begun !== rental ? { ...begun, unpaid, warnedMs: [] } : rental;
+    const after = paid.length > 0 || begun !== rental ? { ...begun, unpaid, warnedMs: [], suspendedMs: null } : rental;
     return { rental: after, acts, stop: null };
   }
   // A partial payment makes a later day the first unpaid one, so the warnings start again.
   const warnedMs = paid.length > 0 ? [] : begun.warnedMs;
-  return overdue({ ...begun, unpaid, warnedMs }, acts, nowMs, facts);
+  const owing = suspended({ ...begun, unpaid, warnedMs }, nowMs, facts);
+  return overdue(owing.rental, [...acts, ...owing.acts], nowMs, facts);
+}
+
+/** Tells once that it is suspended: from the first turn that finds it unpaid and not mounted. */
+function suspended(rental: StorageRental, nowMs: number, { mounted, dayMs }: TurnFacts): Step<StorageRental> {
+  if (mounted || rental.suspendedMs || rental.phase === "ended" || rental.endMs !== null) return unchanged(rental);
+  const sinceMs = startOfDay(rental, rental.unpaid[0] ?? rental.n, dayMs);
+  const acts: Act[] = [{ act: "event", event: "storage.suspended", sinceMs }];
+  return { rental: { ...rental, suspendedMs: nowMs }, acts, stop: null };
 }
 
 /** Adds the days that began since the last turn to the unpaid ones. */

@@ -215,7 +215,7 @@ describe("an end", () => {
       "deleting",
       { reason: "credit_depleted", askedMs: SENT + 12 * DAY },
     ]);
-    expect(drive.books.events).toEqual(["storage.deleting", "storage.deleting"]);
+    expect(drive.books.events).toEqual(["storage.deleting", "storage.deleting", "storage.suspended"]);
     drive.shows("deleted", SENT + 12 * DAY + 5);
     drive.turn(SENT + 12 * DAY + 5);
     expect([drive.books.charges.length, drive.books.losses.size]).toEqual([1, 11]);

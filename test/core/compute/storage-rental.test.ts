@@ -97,9 +97,28 @@ describe("days of storage", () => {
     expect(isUnpaid(life.rental)).toBe(false);
   });
 
+  it("it is told once that it is suspended: not while it is mounted, and again after it was paid", () => {
+    const life = new Life(1).begun();
+    life.mounted = true;
+    life.turn(1.1).turn(2.2);
+    expect(life.books.events).toEqual([]);
+    life.mounted = false;
+    life.turn(2.3).turn(2.4).turn(3.1);
+    expect(life.books.events).toEqual(["storage.suspended"]);
+    // One of three days is paid: it stays as it is.
+    life.books.balance += RATE.priceNanoUsd;
+    life.turn(3.2);
+    expect(life.books.events).toEqual(["storage.suspended"]);
+    life.books.balance += 2 * RATE.priceNanoUsd;
+    life.turn(3.3).turn(4);
+    expect(life.books.events).toEqual(["storage.suspended", "storage.suspended"]);
+  });
+
   it("it is deleted after the grace, warned of three days and one day before, and the unpaid days are a loss", () => {
     const life = new Life(1).begun();
     const warnings: number[] = [];
+    life.turn(1);
+    expect(life.books.events).toEqual(["storage.suspended"]);
     for (let at = life.due as number; life.stop === null; at = Math.max(life.due as number, at + 0.01)) {
       const before = life.books.events.length;
       life.turn(at);
@@ -116,7 +135,7 @@ describe("days of storage", () => {
   it("a warning that came late moves the deletion; nothing is deleted while mounted, or with a grace of null", () => {
     const late = new Life(1).begun().turn(7.9).turn(7.91).turn(8.5);
     expect(late.stop).toBeNull();
-    expect(late.books.events).toEqual(["storage.deleting"]);
+    expect(late.books.events).toEqual(["storage.suspended", "storage.deleting"]);
     expect(late.turn(9.95).turn(10.94).stop).toBeNull();
     expect(late.turn(10.96).stop).toBe("credit_depleted");
     const mounted = new Life(1).begun();
@@ -128,7 +147,7 @@ describe("days of storage", () => {
     const never = new Life(1).begun();
     never.graceDays = null;
     for (let day = 1; day < 30; day++) never.turn(day);
-    expect([never.stop, never.books.events]).toEqual([null, []]);
+    expect([never.stop, never.books.events]).toEqual([null, ["storage.suspended"]]);
   });
 
   it("who deletes with unpaid days still owes them, until the grace is over", () => {

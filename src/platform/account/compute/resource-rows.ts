@@ -41,7 +41,16 @@ export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs:
   const after = { ...placed, row: turn.row as RentedRow };
   bookActs(books, after, turn.acts, nowMs);
   books.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
+  if (isMachine(after.row) && after.row.seen.state === "ended") turnUnmounted(books, after.row, nowMs);
   return turn.row;
+}
+
+/** Unpaid storage is suspended when what had it mounted is over. */
+function turnUnmounted(books: Books, { launched }: MachineRow, nowMs: number): void {
+  for (const { id } of [...launched.drives, ...launched.filesystems]) {
+    const placed = books.resources.find(id);
+    if (placed && isStorage(placed.row) && isUnpaid(placed.row.rental)) store(books, placed, [], nowMs);
+  }
 }
 
 /** What a list shows of a row, as JSON (null: the list lacks it), and until when it was as it was told before. */
@@ -100,7 +109,7 @@ function turnFacts(books: Books, row: RentedRow, nowMs: number): TurnFacts {
   const room = moneyRoom(books.money());
   if (!isMachine(row)) {
     const graceDays = books.tenants.account().storageGraceDays;
-    return { ...lengths, roomNanoUsd: room, graceDays, mounted: isMounted(books, row) };
+    return { ...lengths, roomNanoUsd: room, graceDays, mounted: isMounted(books, row, nowMs) };
   }
   const key = books.keys.key(row.by.keyId);
   const team = row.by.teamId === null ? null : (books.tenants.team(row.by.teamId) ?? null);
@@ -108,9 +117,11 @@ function turnFacts(books: Books, row: RentedRow, nowMs: number): TurnFacts {
   return { ...lengths, roomNanoUsd: Math.min(room, budgetRoom(budgets)), graceDays: null, mounted: false };
 }
 
-/** Asked only where it matters: for storage with unpaid days. */
-function isMounted(books: Books, { id, rental }: StorageRow): boolean {
-  return rental.unpaid.length > 0 && books.resources.live().some(({ row }) => isMachine(row) && mountedBy(row, id));
+/** Asked only where it matters: for storage with unpaid days, or with one that begins now. */
+function isMounted(books: Books, { id, rental }: StorageRow, nowMs: number): boolean {
+  const dueMs = turnDueMs(rental, { ...books.lengths, graceDays: null });
+  const matters = rental.unpaid.length > 0 || (dueMs !== null && nowMs >= dueMs);
+  return matters && books.resources.live().some(({ row }) => isMachine(row) && mountedBy(row, id));
 }
 
 /** From its end on a fixed run is watched closely. */
