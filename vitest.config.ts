@@ -13,7 +13,10 @@ const TEST_SECRETS = {
 };
 
 /** How much of what `npm test` does in short is done in full. */
-const PROOF = { RENTAL_HISTORIES: process.env.RENTAL_HISTORIES ?? "" };
+const PROOF = {
+  RENTAL_HISTORIES: process.env.RENTAL_HISTORIES ?? "",
+  STORAGE_HISTORIES: process.env.STORAGE_HISTORIES ?? "",
+};
 
 export default defineConfig({
   test: {

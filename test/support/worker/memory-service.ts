@@ -3,7 +3,7 @@
  * clock. Whatever is sent to `fetch` for its address is answered here, or meets a fault.
  */
 import { type CallCounts, dispatch } from "../../../sandbox/compute/dispatch.ts";
-import { executions, type MachineExecution } from "../../../sandbox/compute/executions.ts";
+import { executions, type MachineExecution, type StorageExecution } from "../../../sandbox/compute/executions.ts";
 import { forceResource, type ResourceRequest, setAccount, setRegion } from "../../../sandbox/compute/forced.ts";
 import { catchUp } from "../../../sandbox/compute/timeline.ts";
 import { type Lengths, World } from "../../../sandbox/compute/world.ts";
@@ -113,6 +113,13 @@ export class MemoryService {
     return executions(this.world, account)
       .filter((one): one is MachineExecution => one.kind === "instance" || one.kind === "cluster")
       .map((one) => ({ ...one, state: one.state.replace(" (stuck)", "") }));
+  }
+
+  storage(account: string | null = null): StorageExecution[] {
+    catchUp(this.world);
+    return executions(this.world, account).filter(
+      (one): one is StorageExecution => one.kind === "drive" || one.kind === "filesystem",
+    );
   }
 
   async answer(request: Request, signal?: AbortSignal | null): Promise<Response> {
