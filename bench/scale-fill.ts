@@ -68,7 +68,7 @@ export function fillEntries(dir: string, number: number, entries: number, nowMs:
       (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id)
       SELECT ${id} + n, 'charge', -1, ${balance} - n, ${atMs}, 'call-' || n, 'bench', 'key-own' FROM series`);
     for (const subject of ["account", "key:key-own"]) {
-      database.exec(`INSERT INTO spent_by_day SELECT '${subject}', at_ms / 86400000, -sum(amount_nano_usd)
+      database.exec(`INSERT INTO spent_by_day (subject, day, spent_nano_usd) SELECT '${subject}', at_ms / 86400000, -sum(amount_nano_usd)
         FROM entries WHERE kind = 'charge' GROUP BY 2`);
     }
     database.exec(`UPDATE marks SET entries_through = ${id + entries}`);

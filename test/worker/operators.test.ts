@@ -75,7 +75,8 @@ describe("roles", () => {
     "listAccounts", "getAccount", "listLedgerEntries", "auditAccount", "listTeams", "getTeam", "listKeys", "getKey",
     "listAliases", "getAlias", "listInstances", "getInstance", "listModels", "getModel", "reportUsage", "getCompute",
     "getAccountCompute", "getOpenApi",
-    "listComputeTemplates", "getComputeTemplate", "listCalls", "getCall",
+    "listComputeTemplates", "getComputeTemplate", "listCalls", "getCall", "getStatement", "listStatements",
+    "listLimits",
   ]; // biome-ignore format: a list
   const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "getUpstreamHealth", "listEvents"];
   const MAY: Record<Exclude<OperatorRole, "owner">, readonly string[]> = {

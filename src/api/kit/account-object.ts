@@ -35,6 +35,7 @@ export function accountInTime(
     close: () => change((object) => object.close()),
     credit: (...asked) => change((object) => object.credit(...asked)),
     entries: (...asked) => read((object) => object.entries(...asked)),
+    view: (...asked) => read((object) => object.view(...asked)),
     audit: () => read((object) => object.audit(), LONGEST_AUDIT_MS),
     // One signature for keys and one for teams; the object tells them apart by the action.
     manage: manage as AccountService["manage"],

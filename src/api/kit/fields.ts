@@ -85,6 +85,11 @@ export const limitFields = {
     .meta({ description: "The UTC calendar window of `max_budget`; `total` (the default) never renews" }),
 };
 
+export const usedAnswers = {
+  spent_usd: usdAnswer.meta({ description: "Charged, ever" }),
+  last_used_at: timeAnswer.nullable().meta({ description: "The last call that was charged" }),
+};
+
 export const limitAnswers = {
   rpm_limit: z.int().nullable(),
   tpm_limit: z.int().nullable(),

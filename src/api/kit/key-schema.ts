@@ -1,5 +1,6 @@
 /** Keys in bodies and answers: the same for the operator's API and for owners who manage their account's keys. */
 import * as z from "zod";
+import type { Used } from "../../core/account/account-views.ts";
 import type { Ceiling } from "../../core/account/permissions.ts";
 import {
   type Changes,
@@ -11,8 +12,8 @@ import {
   SCOPES,
 } from "../../core/account/tenant.ts";
 import { asId, type TeamId } from "../../core/ids.ts";
-import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer } from "./fields.ts";
-import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "./serializers.ts";
+import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer, usedAnswers } from "./fields.ts";
+import { limitsFrom, limitsIn, serializeLimits, serializeUsed, toIso, toIsoOrNull } from "./serializers.ts";
 
 const allowed = z
   .string()
@@ -72,7 +73,8 @@ export const RotateBody = z
   })
   .meta({ id: "RotateBody" });
 
-export const KeyAnswer = z
+/** A key as its own holder reads it with the account. */
+export const HeldKeyAnswer = z
   .object({
     id: z.string(),
     name: z.string(),
@@ -89,14 +91,15 @@ export const KeyAnswer = z
     revoked_at: timeAnswer.nullable(),
     ...limitAnswers,
   })
-  .meta({ id: "Key" });
+  .meta({ id: "HeldKey" });
+export const KeyAnswer = HeldKeyAnswer.extend(usedAnswers).meta({ id: "Key" });
 export const NewKeyAnswer = KeyAnswer.extend({
   key: z.string().nullable().meta({
     description: "The secret, shown this once; null in the answer to a repeat: rotate the key to get one",
   }),
 }).meta({ id: "NewKey" });
 
-export const serializeKey = (key: Key) => ({
+export const serializeHeldKey = (key: Key) => ({
   id: key.id,
   name: key.name,
   team: key.team,
@@ -112,6 +115,9 @@ export const serializeKey = (key: Key) => ({
   revoked_at: toIsoOrNull(key.revokedAtMs),
   ...serializeLimits(key.limits),
 });
+
+/** `used`: absent of a key that was just made. */
+export const serializeKey = (key: Key, used?: Used) => ({ ...serializeHeldKey(key), ...serializeUsed(used) });
 
 /** Fields that the body omits come from the key that creates the new one, so that no default exceeds its ceiling. */
 export const newKeyFrom = (body: KeyBodyOutput, maker: Ceiling): KeyFields => ({

@@ -8,6 +8,7 @@ import type { Env } from "hono";
 import * as z from "zod";
 import { READERS } from "../../core/account/operators.ts";
 import { sees } from "../../core/account/permissions.ts";
+import type { Key } from "../../core/account/tenant.ts";
 import { asId, type KeyDigest, type KeyId, type TeamId } from "../../core/ids.ts";
 import { known } from "./context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
@@ -112,7 +113,7 @@ export function addKeys<Work, Bindings extends Env>(api: ApiRoutes<Work, Binding
     if (asked !== undefined && !sees(manager.ceiling, asked)) return ok({ data: [], next_cursor: null });
     const team = asked ?? manager.ceiling?.team ?? undefined;
     const page = known(await manager.object.keys(pageRequest(query), team), "account", manager.account);
-    return ok({ data: page.data.map(serializeKey), next_cursor: page.nextCursor });
+    return ok({ data: await shown(manager, page.data), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work, params }) => {
@@ -120,14 +121,14 @@ export function addKeys<Work, Bindings extends Env>(api: ApiRoutes<Work, Binding
     requireManager(manager);
     const key = known(await manager.object.key(asId<KeyId>(params.key)), "key", params.key);
     if (!sees(manager.ceiling, key.team)) throw notFound("key", params.key);
-    return ok(serializeKey(key));
+    return ok(await shownKey(manager, key));
   });
 
   api.add(patch, async ({ work, params, body }) => {
     const manager = await at.managerOf(work, params, "change");
     const changes = keyChangesFrom(body);
     const { key } = await manageKey(manager, { kind: "amend_key", id: asId<KeyId>(params.key), changes });
-    return ok(serializeKey(key));
+    return ok(await shownKey(manager, key));
   });
 
   api.add(remove, async ({ work, params }) => {
@@ -155,6 +156,13 @@ export function addKeys<Work, Bindings extends Env>(api: ApiRoutes<Work, Binding
     return ok({ ...serializeKey(key), key: anew ? secret.text : null });
   });
 }
+
+/** With what each spent. */
+async function shown({ object }: Manager, keys: readonly Key[]) {
+  const used = await object.view("used", { keys: keys.map(({ id }) => id) });
+  return keys.map((key, index) => serializeKey(key, used?.[index]));
+}
+const shownKey = async (manager: Manager, key: Key) => (await shown(manager, [key]))[0] ?? serializeKey(key);
 
 const newSecret = ({ context, number }: Manager) => context.secrets.newKey(number);
 

@@ -22,7 +22,7 @@ import { conflict, invalid, notFound, Problem, type ProblemStatus, tooMany } fro
 import type { RefusalStatus } from "./route.ts";
 
 /** What managing needs of the account's object. */
-type ManagedObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team">;
+type ManagedObject = Pick<AccountService, "view" | "manage" | "keys" | "key" | "teams" | "team">;
 
 export interface Manager {
   readonly actor: Actor;

@@ -2,6 +2,7 @@
  * Converts between the core's types and JSON: snake_case, USD as numbers, times as ISO 8601. No other file knows both.
  */
 
+import type { Used } from "../../core/account/account-views.ts";
 import type { Limits } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import type { Plan, PlanOverride, UnitPrices } from "../../core/pricing/prices.ts";
@@ -49,6 +50,11 @@ export const serializeLimits = (limits: Limits) => ({
   max_gpus: limits.maxGpus,
   max_budget: limits.maxBudgetNanoUsd === null ? null : toUsd(limits.maxBudgetNanoUsd),
   budget_duration: limits.budgetDuration,
+});
+
+export const serializeUsed = ({ spentNanoUsd, lastUsedAtMs }: Used = { spentNanoUsd: 0, lastUsedAtMs: null }) => ({
+  spent_usd: toUsd(spentNanoUsd),
+  last_used_at: toIsoOrNull(lastUsedAtMs),
 });
 
 /** A plan's override in a validated body: a markup or prices per unit (nano-USD), never both. */

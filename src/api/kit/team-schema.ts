@@ -1,9 +1,10 @@
 /** Teams in bodies and answers: the same for the operator's API and for owners who manage their account's teams. */
 import * as z from "zod";
+import type { Used } from "../../core/account/account-views.ts";
 import type { Ceiling } from "../../core/account/permissions.ts";
 import { type Changes, NO_LIMITS, type Team, type TeamFields } from "../../core/account/tenant.ts";
-import { limitAnswers, limitFields, name, timeAnswer } from "./fields.ts";
-import { limitsFrom, limitsIn, serializeLimits, toIso, toIsoOrNull } from "./serializers.ts";
+import { limitAnswers, limitFields, name, timeAnswer, usedAnswers } from "./fields.ts";
+import { limitsFrom, limitsIn, serializeLimits, serializeUsed, toIso, toIsoOrNull } from "./serializers.ts";
 
 export const TeamBody = z
   .strictObject({ name, blocked: z.boolean().optional(), ...limitFields })
@@ -18,16 +19,19 @@ export const TeamAnswer = z
     blocked: z.boolean(),
     created_at: timeAnswer,
     deleted_at: timeAnswer.nullable(),
+    ...usedAnswers,
     ...limitAnswers,
   })
   .meta({ id: "Team" });
 
-export const serializeTeam = (team: Team) => ({
+/** `used`: absent of a team that was just made. */
+export const serializeTeam = (team: Team, used?: Used) => ({
   id: team.id,
   name: team.name,
   blocked: team.blocked,
   created_at: toIso(team.createdAtMs),
   deleted_at: toIsoOrNull(team.deletedAtMs),
+  ...serializeUsed(used),
   ...serializeLimits(team.limits),
 });
 

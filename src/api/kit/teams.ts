@@ -7,10 +7,11 @@ import type { Env } from "hono";
 import * as z from "zod";
 import { READERS } from "../../core/account/operators.ts";
 import { sees } from "../../core/account/permissions.ts";
+import type { Team } from "../../core/account/tenant.ts";
 import { asId, type TeamId } from "../../core/ids.ts";
 import { known } from "./context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
-import { type ManagedAt, manageTeam, requireManager } from "./manager.ts";
+import { type ManagedAt, type Manager, manageTeam, requireManager } from "./manager.ts";
 import { notFound } from "./problem.ts";
 import { type ApiRoutes, answers, created, ok, route } from "./route.ts";
 import { newTeamFrom, serializeTeam, TeamAnswer, TeamBody, TeamPatch, teamChangesFrom } from "./team-schema.ts";
@@ -80,10 +81,10 @@ export function addTeams<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindin
     const { object, ceiling, account } = manager;
     if (ceiling !== null && ceiling.team !== null) {
       const own = await object.team(ceiling.team);
-      return ok({ data: own ? [serializeTeam(own)] : [], next_cursor: null });
+      return ok({ data: own ? await shown(manager, [own]) : [], next_cursor: null });
     }
     const page = known(await object.teams(pageRequest(query)), "account", account);
-    return ok({ data: page.data.map(serializeTeam), next_cursor: page.nextCursor });
+    return ok({ data: await shown(manager, page.data), next_cursor: page.nextCursor });
   });
 
   api.add(get, async ({ work, params }) => {
@@ -92,14 +93,14 @@ export function addTeams<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindin
     const id = asId<TeamId>(params.team);
     const team = known(await manager.object.team(id), "team", id);
     if (!sees(manager.ceiling, team.id)) throw notFound("team", id);
-    return ok(serializeTeam(team));
+    return ok(await shownTeam(manager, team));
   });
 
   api.add(patch, async ({ work, params, body }) => {
     const manager = await at.managerOf(work, params, "change");
     const changes = teamChangesFrom(body);
     const { team } = await manageTeam(manager, { kind: "amend_team", id: asId<TeamId>(params.team), changes });
-    return ok(serializeTeam(team));
+    return ok(await shownTeam(manager, team));
   });
 
   api.add(remove, async ({ work, params }) => {
@@ -108,3 +109,10 @@ export function addTeams<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindin
     return ok(deleted(params.team));
   });
 }
+
+/** With what each spent. */
+async function shown({ object }: Manager, teams: readonly Team[]) {
+  const used = await object.view("used", { teams: teams.map(({ id }) => id) });
+  return teams.map((team, index) => serializeTeam(team, used?.[index]));
+}
+const shownTeam = async (manager: Manager, team: Team) => (await shown(manager, [team]))[0] ?? serializeTeam(team);

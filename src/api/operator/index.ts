@@ -32,8 +32,10 @@ import { addCompute } from "./compute.ts";
 import { addEvents } from "./events.ts";
 import { addInstances } from "./instances.ts";
 import { addLedger } from "./ledger.ts";
+import { addLimits } from "./limits.ts";
 import { addModels } from "./models.ts";
 import { addOperators } from "./operators.ts";
+import { addStatements } from "./statements.ts";
 import { addTemplates } from "./templates.ts";
 import { addUpstreamCheck } from "./upstream-check.ts";
 import { addUpstreamHealth } from "./upstream-health.ts";
@@ -64,6 +66,8 @@ const RESOURCES = [
   addModels,
   addUsage,
   addCalls,
+  addStatements,
+  addLimits,
   addCompute,
   addTemplates,
   addOperators,

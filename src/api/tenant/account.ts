@@ -9,7 +9,7 @@ import { callableModels } from "../../core/routing/callable-models.ts";
 import { resolveModel } from "../../core/routing/resolution.ts";
 import type { RoutingSnapshot } from "../../core/routing/routes.ts";
 import { limitAnswers, listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
-import { KeyAnswer, serializeKey } from "../kit/key-schema.ts";
+import { HeldKeyAnswer, serializeHeldKey } from "../kit/key-schema.ts";
 import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { mapUnits, serializeLimits, toIsoOrNull } from "../kit/serializers.ts";
@@ -45,7 +45,7 @@ const AccountStateAnswer = z
     available_usd: usdAnswer.meta({ description: "What a call may hold now, credit included" }),
     bills_monthly: z.boolean(),
     compute_enabled: z.boolean(),
-    key: KeyAnswer,
+    key: HeldKeyAnswer,
     limits: z.object({ key: LevelAnswer, team: LevelAnswer.nullable(), account: LevelAnswer }),
     models: z.array(
       z.object({
@@ -115,7 +115,7 @@ function serializeState({ account, key, levels }: Standing, routing: RoutingSnap
     available_usd: toUsd(Math.max(0, free + (account.billsMonthly ? account.creditLimitNanoUsd : 0))),
     bills_monthly: account.billsMonthly,
     compute_enabled: account.computeEnabled,
-    key: serializeKey(key),
+    key: serializeHeldKey(key),
     limits: { key: own, team: level("team"), account: whole },
     models,
   };

@@ -29,6 +29,7 @@ import { addSelfAccount } from "./account.ts";
 import { addSelfBilling } from "./billing.ts";
 import { addSelfCalls } from "./calls.ts";
 import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
+import { addSelfStatement } from "./statement.ts";
 
 /** `/account/*` also matches `/account`. Adding that path would ask the object twice. */
 const PATHS = ["/account/*", "/billing/*"];
@@ -75,6 +76,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
   addTeams(api, IN_OWN_ACCOUNT);
   addSelfBilling(api);
   addSelfCalls(api);
+  addSelfStatement(api);
   for (const path of PATHS) {
     app.all(path, (context) => {
       throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not served here.`);

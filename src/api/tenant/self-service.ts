@@ -9,7 +9,7 @@ import type { AdminContext } from "../kit/context.ts";
 import type { ApiRoutes } from "../kit/route.ts";
 
 /** What self-service needs of the account's object, once the key is known to be live. */
-type TenantObject = Pick<AccountService, "manage" | "keys" | "key" | "teams" | "team" | "entries">;
+type TenantObject = Pick<AccountService, "view" | "manage" | "keys" | "key" | "teams" | "team" | "entries">;
 
 /** The holder of the calling key, and what its handler works with. */
 export interface Tenant {

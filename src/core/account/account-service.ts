@@ -3,6 +3,7 @@
  */
 
 import type { AccountId, AccountNumber, KeyDigest, KeyId, TeamId } from "../ids.ts";
+import type { AccountViews, ViewName } from "./account-views.ts";
 import type { StandingAnswer } from "./key-status.ts";
 import type { Actor, KeyAction, ManagedKey, ManagedTeam, TeamAction } from "./permissions.ts";
 import type {
@@ -47,6 +48,11 @@ export interface AccountService {
   /** Newest first. */
   entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined>;
   audit(): Promise<Audit | undefined>;
+  /** What changes nothing: a span of the ledger, limits with their use, what keys spent. */
+  view<Name extends ViewName>(
+    name: Name,
+    ask: AccountViews[Name]["ask"],
+  ): Promise<AccountViews[Name]["answer"] | undefined>;
 
   /** Changes a key or team of the account, if the actor may: checked and done in one transaction. */
   manage(actor: Actor, action: KeyAction): Promise<ManagedKey | undefined>;

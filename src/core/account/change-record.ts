@@ -16,6 +16,9 @@ const FIELD_PART = 4;
 /** Keys, tokens and webhook secrets, wherever they stand in an answer. */
 const SECRET = /^(sk-tg-|tg-op-|whsec_)/;
 
+/** Figures that calls move meanwhile: no change of whoever is recorded. */
+const MOVING: ReadonlySet<string> = new Set(["spent_usd", "last_used_at"]);
+
 /** The top-level fields that differ. A side that was or is not there is null. */
 export function difference(
   before: unknown,
@@ -26,7 +29,9 @@ export function difference(
   const most = MOST_BYTES[by];
   if (!old || !now) return { before: old && kept(old, most), after: now && kept(now, most) };
   const names = [...new Set([...Object.keys(old), ...Object.keys(now)])];
-  const differing = names.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
+  const differing = names.filter(
+    (name) => !MOVING.has(name) && JSON.stringify(old[name]) !== JSON.stringify(now[name]),
+  );
   const side = (from: JsonObject) =>
     kept(Object.fromEntries(differing.map((name) => [name, from[name] ?? null])), most);
   return { before: side(old), after: side(now) };

@@ -11,17 +11,14 @@
  *
  * Promises. The sum of the entries is the balance. Balance less open holds never goes below the floor. No limit or
  * budget is exceeded at any level. A hold is durable before it is answered (the output gate waits for the disk). Each
- * call has one end; a repeated end gets what was recorded. An event is kept until D1 has it. Few rows are written: two
- * for an admission and four for a settlement, because windows and budgets mirror them and are rolled up now and then.
+ * call has one end; a repeated end gets what was recorded. An event is kept until D1 has it. Few rows are written.
  *
  * Structure. This file takes the time, opens the transaction and arms the alarm. Decisions are pure functions in core.
- *
- * Jobs are the only reason to call out other than the queue: the alarm polls them (job-polls.ts), in no transaction.
- *
- * It must not know HTTP, routes or prompts. Upstreams are known to upstream/job-poll.ts only.
+ * Besides the queue only jobs are called out for, by the alarm (job-polls.ts). It must not know HTTP, routes or prompts.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { AccountService, Closing, InFlight } from "../../core/account/account-service.ts";
+import type { AccountViews, ViewName } from "../../core/account/account-views.ts";
 import type { CallAccess } from "../../core/account/call-access.ts";
 import type { FreeCall } from "../../core/account/free-calls.ts";
 import type {
@@ -98,6 +95,7 @@ import { capsOf, livesOf } from "./settings.ts";
 import { runAlarm } from "./shipping.ts";
 import { Store } from "./store.ts";
 import { settleUnknown } from "./unknown-ends.ts";
+import { viewOf } from "./views.ts";
 
 const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
 
@@ -107,8 +105,6 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
   readonly #caps = capsOf(this.env);
   readonly #compute = new Compute(this.#store, (upstream) => brokerOf(this.env, upstream));
   readonly #polls = new JobPolls(this.#store, (job) => askUpstream(this.env, this.ctx, job));
-
-  // Calls
 
   async admit(request: AdmitRequest): Promise<Admission> {
     return this.#store.transact((books, nowMs) => admit(books, request, nowMs, this.#lives)) ?? NEVER_OPENED;
@@ -208,6 +204,10 @@ export class Account extends DurableObject<Env> implements AccountPort, AccountS
 
   async audit(): Promise<Audit | undefined> {
     return audit(this.#store);
+  }
+
+  async view<Name extends ViewName>(name: Name, ask: AccountViews[Name]["ask"]) {
+    return this.#store.transact((books, nowMs) => viewOf(books, name, ask, nowMs));
   }
 
   // Keys and teams

@@ -277,6 +277,10 @@ const MIGRATIONS: readonly string[] = [
   -- The idempotent call that made this secret: it rotates a key once.
   ALTER TABLE digests ADD COLUMN rotation TEXT;
   `,
+  `
+  -- When a subject was last charged on that day; null in rows of before.
+  ALTER TABLE spent_by_day ADD COLUMN last_ms INTEGER;
+  `,
 ];
 
 const SCHEMA = "schema";

@@ -11,7 +11,7 @@ import { type FreeReach, freeAllowance } from "../../core/account/free-calls.ts"
 import type { LEVELS, Progress } from "../../core/account/hold.ts";
 import { floorOf, type Money, moneyRoom } from "../../core/account/ledger.ts";
 import type { LevelUse } from "../../core/account/limits.ts";
-import type { Key, Limits, Team } from "../../core/account/tenant.ts";
+import type { Key, Limits } from "../../core/account/tenant.ts";
 import { MINUTE } from "../../core/account/trailing-count.ts";
 import type { Lengths } from "../../core/compute/rental.ts";
 import type { CallId, KeyId } from "../../core/ids.ts";
@@ -27,7 +27,7 @@ import { InferenceRentals } from "./tables/inference-rentals.ts";
 import { Jobs } from "./tables/jobs.ts";
 import { Keys } from "./tables/keys.ts";
 import { Ledger } from "./tables/ledger.ts";
-import type { Subject } from "./tables/limit-scopes.ts";
+import type { Scope, Subject } from "./tables/limit-scopes.ts";
 import { MarginWatch } from "./tables/margin-watch.ts";
 import { OperatorBook } from "./tables/operator-losses.ts";
 import { Outbox } from "./tables/outbox.ts";
@@ -44,9 +44,8 @@ const PRUNE_EVERY_MS = 600_000;
 const CLOCK_SLACK_MS = 60_000;
 
 /** A caller whose key, team and account are live. */
-export interface LiveCaller {
+export interface LiveCaller extends Scope {
   readonly key: Key;
-  readonly team: Team | null;
 }
 
 export class Books {
@@ -127,7 +126,7 @@ export class Books {
   }
 
   /** The limits of key, team and account with their use, narrowest first. */
-  levels(caller: LiveCaller, nowMs: number): readonly LevelUse[] {
+  levels(caller: Scope, nowMs: number): readonly LevelUse[] {
     return this.#limited(caller).map(({ level, subject, limits }) => {
       const { requests, tokens, slots } = this.activities.of(subject);
       const dayRequests = limits.rpd_limit === null ? null : this.dayRequests.window(subject, nowMs);
@@ -136,7 +135,7 @@ export class Books {
   }
 
   /** The levels that limit free calls, narrowest first. Each allows at least `least`. */
-  freeLevels(caller: LiveCaller, reach: FreeReach, nowMs: number, least = 0): readonly FreeLevel[] {
+  freeLevels(caller: Scope, reach: FreeReach, nowMs: number, least = 0): readonly FreeLevel[] {
     return this.#limited(caller).flatMap(({ level, subject, limits }) => {
       const allowed = freeAllowance(level, limits.free_rpm_limit, reach);
       if (allowed === null) return [];
@@ -176,7 +175,7 @@ export class Books {
   }
 
   /** The budgets that are set, narrowest first. */
-  budgets(caller: LiveCaller, nowMs: number): readonly BudgetUse[] {
+  budgets(caller: Scope, nowMs: number): readonly BudgetUse[] {
     return this.#limited(caller).flatMap(({ level, subject, limits }) => {
       if (limits.maxBudgetNanoUsd === null) return [];
       const duration = limits.budgetDuration;
@@ -291,9 +290,10 @@ export class Books {
     this.#heldNanoUsd += nanoUsd;
   }
 
-  #limited({ key, team }: LiveCaller): { level: (typeof LEVELS)[number]; subject: Subject; limits: Limits }[] {
+  #limited({ key, team }: Scope): { level: (typeof LEVELS)[number]; subject: Subject; limits: Limits }[] {
     const account = { level: "account", subject: "account", limits: this.tenants.account().limits } as const;
-    const own = { level: "key", subject: `key:${key.id}`, limits: key.limits } as const;
-    return team ? [own, { level: "team", subject: `team:${team.id}`, limits: team.limits }, account] : [own, account];
+    const own = key && ({ level: "key", subject: `key:${key.id}`, limits: key.limits } as const);
+    const its = team && ({ level: "team", subject: `team:${team.id}`, limits: team.limits } as const);
+    return [own, its, account].filter((level) => level !== null);
   }
 }

@@ -140,6 +140,46 @@ export class Ledger {
     return charged === null ? undefined : 0 - charged;
   }
 
+  /**
+   * The last entry before a time, by halving: entries stand in the order of their times. A clock that was set back far
+   * leaves a place where they do not, and a span there may begin at a neighbour.
+   */
+  lastBefore(ms: number): { id: number; balanceNanoUsd: number } {
+    let [low, high] = [0, this.#lastId];
+    let balanceNanoUsd = 0;
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      const [entry] = this.#sql
+        .exec<{ at: number; balance: number }>(
+          "SELECT at_ms AS at, balance_nano_usd AS balance FROM entries WHERE id = ?",
+          middle,
+        )
+        .toArray();
+      if (entry && entry.at < ms) [low, balanceNanoUsd] = [middle, entry.balance];
+      else high = middle - 1;
+    }
+    return { id: low, balanceNanoUsd };
+  }
+
+  /** What was booked under a reference after one entry and up to another, oldest first: `limit` of them, the sum of all. */
+  creditsBetween(afterId: number, throughId: number, limit: number) {
+    const those = "FROM entries INDEXED BY entries_reference WHERE reference IS NOT NULL AND id > ? AND id <= ?";
+    const { count, sum } = this.#sql
+      .exec<{ count: number; sum: string }>(
+        `SELECT count(*) AS count, CAST(coalesce(sum(amount_nano_usd), 0) AS TEXT) AS sum ${those}`,
+        afterId,
+        throughId,
+      )
+      .one();
+    const rows = this.#sql.exec<StoredEntry>(
+      `SELECT ${COLUMNS} ${those} ORDER BY id LIMIT ?`,
+      afterId,
+      throughId,
+      limit,
+    );
+    return { creditsNanoUsd: BigInt(sum), creditCount: count, credits: rows.toArray().map(toEntry) };
+  }
+
   byReference(reference: string): LedgerEntry | undefined {
     const [stored] = this.#sql
       .exec<StoredEntry>(`SELECT ${COLUMNS} FROM entries WHERE reference = ?`, reference)

@@ -2,9 +2,16 @@
  * The subjects that a call counts against: its key, the key's team and the account, as the text that windows and sums
  * are stored under.
  */
+import type { Key, Team } from "../../../core/account/tenant.ts";
 import type { KeyId, TeamId } from "../../../core/ids.ts";
 
 export type Subject = "account" | `team:${TeamId}` | `key:${KeyId}`;
+
+/** A key, a team or, without both, the account alone. */
+export interface Scope {
+  readonly key: Key | null;
+  readonly team: Team | null;
+}
 
 /** The key, team and account of one call. */
 export interface Party {

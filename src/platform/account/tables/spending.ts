@@ -5,7 +5,7 @@
  * earlier spending too.
  */
 
-import { budgetWindow, dayOf } from "../../../core/account/budgets.ts";
+import { budgetWindow, DAY_MS, dayOf } from "../../../core/account/budgets.ts";
 import { BUDGET_DURATIONS, type BudgetDuration } from "../../../core/account/tenant.ts";
 import type { KeyId, TeamId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
@@ -27,6 +27,8 @@ export class Spending {
   readonly #sql: Sql;
   /** Nano-USD per day that are not in the sums yet. */
   readonly #tail = new Map<Subject, Map<number, number>>();
+  /** When each was last charged, since the last roll-up. */
+  readonly #last = new Map<Subject, number>();
   readonly #sums = new Map<`${BudgetDuration} ${Subject}`, Sum>();
   #through: number;
 
@@ -40,7 +42,10 @@ export class Spending {
     );
     for (const row of rows) {
       const party = { keyId: row.key_id as KeyId, teamId: row.team_id as TeamId | null };
-      for (const subject of subjectsOf(party)) addTo(this.#tail, subject, dayOf(row.at_ms), -row.amount_nano_usd);
+      for (const subject of subjectsOf(party)) {
+        addTo(this.#tail, subject, dayOf(row.at_ms), -row.amount_nano_usd);
+        this.#last.set(subject, row.at_ms);
+      }
     }
   }
 
@@ -49,6 +54,7 @@ export class Spending {
     const day = dayOf(atMs);
     for (const subject of subjectsOf(party)) {
       addTo(this.#tail, subject, day, amountNanoUsd);
+      this.#last.set(subject, atMs);
       for (const duration of BUDGET_DURATIONS) {
         const sum = this.#sums.get(`${duration} ${subject}`);
         if (sum && day >= sum.firstDay && day < sum.endDay) sum.spentNanoUsd += amountNanoUsd;
@@ -75,6 +81,18 @@ export class Spending {
     return spentNanoUsd;
   }
 
+  /** When it was last charged; null: never. Sums of before this was kept give the day's beginning. */
+  lastMs(subject: Subject): number | null {
+    const { last } = this.#sql
+      .exec<{ last: number | null }>(
+        "SELECT max(coalesce(last_ms, day * 86400000)) AS last FROM spent_by_day WHERE subject = ?",
+        subject,
+      )
+      .one();
+    const recent = this.#last.get(subject) ?? null;
+    return recent === null || last === null ? (recent ?? last) : Math.max(recent, last);
+  }
+
   #summed(subject: Subject, firstDay: number, endDay: number): number {
     return this.#sql
       .exec<{ spent: number }>(
@@ -97,15 +115,18 @@ export class Spending {
   #rollUp(entryId: number): void {
     for (const [subject, day, amount] of eachSum(this.#tail)) {
       this.#sql.exec(
-        `INSERT INTO spent_by_day VALUES (?, ?, ?)
-         ON CONFLICT (subject, day) DO UPDATE SET spent_nano_usd = spent_nano_usd + excluded.spent_nano_usd`,
+        `INSERT INTO spent_by_day (subject, day, spent_nano_usd, last_ms) VALUES (?, ?, ?, ?)
+         ON CONFLICT (subject, day) DO UPDATE
+         SET spent_nano_usd = spent_nano_usd + excluded.spent_nano_usd, last_ms = max(coalesce(last_ms, 0), excluded.last_ms)`,
         subject,
         day,
         amount,
+        this.#last.get(subject) ?? day * DAY_MS,
       );
     }
     this.#sql.exec("UPDATE marks SET entries_through = ?", entryId);
     this.#through = entryId;
     this.#tail.clear();
+    this.#last.clear();
   }
 }
