@@ -51,7 +51,7 @@ const LISTS = "platform/broker/lists.ts";
 /** Those on the way of a rented machine. */
 export const RENTAL_KILL_POINTS = {
   // Its row and its money are stored, and nothing was sent.
-  held: { file: COMPUTE, line: "const refusal = await this.#sendAndWait(send.placed,", where: "before" },
+  held: { file: COMPUTE, line: "const sending = this.#send(send.placed,", where: "before" },
   // The alarm repeats a call: stored, and not sent.
   repeating: {
     file: COMPUTE,
