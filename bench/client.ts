@@ -98,10 +98,14 @@ class Call {
 }
 
 /** The bytes of a call. */
-export function requestOf(port: number, key: string, { path, body }: { path: string; body: string }): Buffer {
+export function requestOf(
+  { port, key, headers = {} }: { port: number; key: string; headers?: Readonly<Record<string, string>> },
+  { path, body }: { path: string; body: string },
+): Buffer {
+  const others = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   return Buffer.from(
     `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\nauthorization: Bearer ${key}\r\n` +
-      `content-type: application/json\r\naccept: application/json, text/event-stream\r\nuser-agent: bench\r\n` +
+      `content-type: application/json\r\naccept: application/json, text/event-stream\r\nuser-agent: bench\r\n${others.join("")}` +
       `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
 }

@@ -12,11 +12,21 @@ import { quantile } from "./stats.ts";
 export interface Target {
   readonly port: number;
   readonly key: string;
+  /** Besides those of every call. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export type Order =
-  /** Each connection calls again as soon as it has its answer. */
-  | { kind: "closed"; scenario: Scenario; usage: Usage; connections: number; calls: number; pauseMs: number }
+  /** Each connection calls again as soon as it has its answer. `keys`: of the calls in turn, instead of the target's. */
+  | {
+      kind: "closed";
+      scenario: Scenario;
+      usage: Usage;
+      connections: number;
+      calls: number;
+      pauseMs: number;
+      keys?: readonly string[];
+    }
   /** Calls begin at random times of a fixed rate, whether or not earlier ones are answered. */
   | { kind: "open"; scenario: Scenario; rate: number; seconds: number }
   /** Streams at once, opened over `rampMs`. */
@@ -63,14 +73,15 @@ function summary(timings: readonly Timing[], failed: number, startMs: number): O
 }
 
 async function closed(target: Target, order: Order & { kind: "closed" }): Promise<Outcome> {
-  const request = requestOf(target.port, target.key, callOf(order.scenario, order.usage));
+  const keys = order.keys ?? [target.key];
+  const requests = keys.map((key) => requestOf({ ...target, key }, callOf(order.scenario, order.usage)));
   const connections = await Promise.all(Array.from({ length: order.connections }, () => Keep.open(target.port)));
   const timings: Timing[] = [];
   const startMs = clockMs();
   let begun = 0;
   const work = async (connection: Connection) => {
     while (begun < order.calls) {
-      begun++;
+      const request = requests[begun++ % requests.length] as Buffer;
       timings.push(await connection.call(request));
       if (order.pauseMs > 0) await pause(Math.random() * 2 * order.pauseMs);
     }
@@ -84,7 +95,7 @@ async function closed(target: Target, order: Order & { kind: "closed" }): Promis
 }
 
 async function open(target: Target, { scenario, rate, seconds }: Order & { kind: "open" }): Promise<Outcome> {
-  const request = requestOf(target.port, target.key, callOf(scenario));
+  const request = requestOf(target, callOf(scenario));
   const idle: Connection[] = await Promise.all(Array.from({ length: 16 }, () => Keep.open(target.port)));
   const all = [...idle];
   const timings: Timing[] = [];
@@ -133,7 +144,7 @@ const numberAfter = (piece: Buffer, name: Buffer, from: number): number => {
 };
 
 async function streams(target: Target, order: Order & { kind: "streams" }): Promise<Outcome> {
-  const request = requestOf(target.port, target.key, callOf(order.scenario, order.usage));
+  const request = requestOf(target, callOf(order.scenario, order.usage));
   const late: number[] = [];
   const sentLate: number[] = [];
   const watch = (piece: Buffer, nowMs: number) => {

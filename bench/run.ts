@@ -14,6 +14,8 @@ import { parseArgs } from "node:util";
 import { watchForShutdown } from "../scripts/shutdown.ts";
 import { FIGURES, type Figure, type Values } from "./figures.ts";
 import { chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
+import { takeHopOut } from "./no-hop.ts";
+import { type Portkey, startPortkey } from "./portkey.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./processes.ts";
 import { document, type Measured, type Pair, table } from "./report.ts";
 import { MANNERS } from "./scenario.ts";
@@ -23,10 +25,10 @@ import {
   type Bundles,
   makeBundles,
   type Place,
-  SIDES,
   type Side,
   type Subject,
   startSubject,
+  WORKERS,
   workerdVersion,
 } from "./subject.ts";
 
@@ -72,11 +74,13 @@ interface World {
   readonly upstream: Upstream;
   readonly load: Load;
   readonly place: Place;
+  readonly portkey: Portkey | null;
   readonly notes: Set<string>;
   readonly scale: number;
 }
 
 async function main(): Promise<void> {
+  takeHopOut(WORKERS);
   const figures = choose();
   const rounds = Number(flags.rounds ?? (flags.quick ? 2 : 7));
   const cores = flags["no-pin"] ? null : chooseCores();
@@ -87,7 +91,10 @@ async function main(): Promise<void> {
     upstream.stop();
     load.stop();
   });
+  const portkey = figures.some((figure) => figure.portkey) ? await startPortkey(upstream.port) : null;
+  running.onEnd(async () => portkey?.stop());
   if (cores) for (const pid of [process.pid, upstream.pid, load.pid]) pin(pid, cores.others);
+  if (cores && portkey) pin(portkey.pid, cores.subject);
   const notes = new Set<string>();
   if (loadBefore > 0.3) notes.add(`The machine was not quiet: its load was ${loadBefore.toFixed(1)} when this began.`);
   const world: World = {
@@ -95,6 +102,7 @@ async function main(): Promise<void> {
     upstream,
     load,
     place: { cores, storage },
+    portkey,
     notes,
     scale: flags.quick ? QUICK_SCALE : 1,
   };
@@ -142,8 +150,8 @@ async function measureAll(figures: readonly Figure[], rounds: number, world: Wor
     for (const figure of shuffled(figures)) {
       for (let turn = 0; turn < figure.turns; turn++) {
         const values: Partial<Record<Side, Values>> = {};
-        for (const side of shuffled(SIDES)) values[side] = await measure(figure, side, shared, world);
-        results.get(figure)?.push(values as Pair);
+        for (const side of shuffled(sidesOf(figure, world))) values[side] = await measure(figure, side, shared, world);
+        results.get(figure)?.push(values);
         out(`round ${round}/${rounds} ${figure.name.padEnd(15)} ${JSON.stringify(values, rounded)}`);
       }
     }
@@ -151,6 +159,9 @@ async function measureAll(figures: readonly Figure[], rounds: number, world: Wor
   await shared?.stop();
   return figures.map((figure) => ({ figure, pairs: results.get(figure) ?? [] }));
 }
+
+const sidesOf = (figure: Figure, { portkey }: World): readonly Side[] =>
+  figure.portkey && portkey ? ["bare", "gateway", "portkey"] : ["bare", "gateway"];
 
 async function measure(figure: Figure, side: Side, shared: Subject | undefined, world: World) {
   const { load, scale, notes } = world;
@@ -163,15 +174,15 @@ async function measure(figure: Figure, side: Side, shared: Subject | undefined, 
   }
 }
 
-async function start({ bundles, upstream, place }: World): Promise<Subject> {
-  const subject = await startSubject(bundles, upstream.port, place);
+async function start({ bundles, upstream, place, portkey }: World): Promise<Subject> {
+  const subject = await startSubject(bundles, upstream.port, place, portkey);
   running.onEnd(subject.stop);
   return subject;
 }
 
 /** Until both sides' code is compiled as well as it will be. */
 async function warm(subject: Subject, { load, scale }: World): Promise<void> {
-  for (const side of SIDES) {
+  for (const [side, { target }] of subject.targets) {
     for (const [frames, calls] of [
       [0, 1_500 * scale],
       [200, 200 * scale],
@@ -179,10 +190,10 @@ async function warm(subject: Subject, { load, scale }: World): Promise<void> {
       for (const usage of ["asked", "unasked"] as const) {
         const scenario = { frames, paceMs: 0 };
         const order = { kind: "closed", scenario, usage, connections: 8, calls, pauseMs: 0 } as const;
-        await load.run(subject.targets[side], order);
+        await load.run(target, order);
       }
     }
-    for (const manner of MANNERS) {
+    for (const manner of side === "portkey" ? [] : MANNERS) {
       const scenario = { frames: 200, paceMs: 0, manner };
       const order = {
         kind: "closed",
@@ -192,7 +203,7 @@ async function warm(subject: Subject, { load, scale }: World): Promise<void> {
         calls: 100 * scale,
         pauseMs: 0,
       } as const;
-      await load.run(subject.targets[side], order);
+      await load.run(target, order);
     }
   }
   await quiet(subject.pid, 3_000);

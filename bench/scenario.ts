@@ -1,4 +1,4 @@
-/** What the upstream is to answer, said in the request's body; unknown fields pass the gateway as they are. */
+/** What the upstream is to answer, said in the prompt: everything between passes that as it is. */
 export interface Scenario {
   /** Frames of a stream; 0: a JSON answer. */
   readonly frames: number;
@@ -12,7 +12,7 @@ export interface Scenario {
 export const MANNERS = ["whole", "placed", "least"] as const;
 export type Manner = (typeof MANNERS)[number];
 
-export const SCENARIO = /"bench":"(\d+) (\d+) ?(\w*)"/;
+export const SCENARIO = /\[bench (\d+) (\d+) ?(\w*)\]/;
 
 export type Usage = "asked" | "unasked";
 
@@ -33,9 +33,8 @@ function responsesBody(frames: number, manner: Manner): string {
   return JSON.stringify({
     model: MODEL,
     instructions: SYSTEM,
-    input: QUESTION,
+    input: `${QUESTION} [bench ${frames} 0 ${manner}]`,
     max_output_tokens: frames + 1,
-    bench: `${frames} 0 ${manner}`,
     stream: true,
   });
 }
@@ -45,11 +44,10 @@ function chatBody({ frames, paceMs }: Scenario, usage: Usage): string {
     model: MODEL,
     messages: [
       { role: "system", content: SYSTEM },
-      { role: "user", content: QUESTION },
+      { role: "user", content: `${QUESTION} [bench ${frames} ${paceMs}]` },
     ],
     max_tokens: Math.max(256, frames + 1),
     temperature: 0.7,
-    bench: `${frames} ${paceMs}`,
     ...(frames > 0 && { stream: true }),
     ...(frames > 0 && usage === "asked" && { stream_options: { include_usage: true } }),
   });

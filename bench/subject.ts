@@ -15,15 +15,18 @@ import { startReaper } from "../scripts/process-reaper.ts";
 import { randomKey, randomToken } from "../scripts/state.ts";
 import type { Target } from "./load.ts";
 import { type Cores, pin } from "./machine.ts";
+import type { Portkey } from "./portkey.ts";
 import { remove, type Storage } from "./storage.ts";
-import { makeTenant } from "./tenant.ts";
+import { makeTenants, type Tenants } from "./tenant.ts";
 
-export type Side = "bare" | "gateway";
-export const SIDES: readonly Side[] = ["bare", "gateway"];
+export type Side = "bare" | "gateway" | "portkey";
 
 export interface Subject {
+  /** Of workerd. */
   readonly pid: number;
-  readonly targets: Readonly<Record<Side, Target>>;
+  /** What can be called, each with its process: `portkey` only where it is installed. */
+  readonly targets: ReadonlyMap<Side, { readonly pid: number; readonly target: Target }>;
+  readonly tenants: Tenants;
   readonly adminToken: string;
   stop(): Promise<void>;
 }
@@ -34,6 +37,9 @@ export interface Bundles {
   readonly bare: string;
   readonly gatewayGzippedKb: number;
 }
+
+/** Of each subject: the gateway and the bare one. */
+export const WORKERS = 2;
 
 const root = join(import.meta.dirname, "..");
 const config = () => readConfig({ config: join(root, "wrangler.toml") });
@@ -53,7 +59,13 @@ export interface Place {
   readonly storage: Storage;
 }
 
-export async function startSubject(bundles: Bundles, upstreamPort: number, place: Place): Promise<Subject> {
+/** `portkey`: runs by itself, and is called like the others. */
+export async function startSubject(
+  bundles: Bundles,
+  upstreamPort: number,
+  place: Place,
+  portkey: Portkey | null = null,
+): Promise<Subject> {
   const gatewayConfig = config();
   const { workerOptions } = miniflareOptions(gatewayConfig);
   const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
@@ -104,17 +116,18 @@ export async function startSubject(bundles: Bundles, upstreamPort: number, place
   try {
     await miniflare.ready;
     await migrate(await miniflare.getD1Database("BOOKS", "gateway"), join(root, "migrations"));
-    const port = async (worker: Side) => Number((await miniflare.unsafeGetDirectURL(worker)).port);
+    const port = async (worker: string) => Number((await miniflare.unsafeGetDirectURL(worker)).port);
     const ports = { gateway: await port("gateway"), bare: await port("bare") };
     const pid = Number(readFileSync(pidFile, "utf8"));
     if (place.cores) pin(pid, place.cores.subject);
-    const key = await makeTenant(`http://127.0.0.1:${ports.gateway}`, adminToken, `http://${upstreamHost}`);
-    return {
-      pid,
-      adminToken,
-      targets: { gateway: { port: ports.gateway, key }, bare: { port: ports.bare, key } },
-      stop,
-    };
+    const tenants = await makeTenants(`http://127.0.0.1:${ports.gateway}`, adminToken, `http://${upstreamHost}`);
+    const { key } = tenants;
+    const targets = new Map<Side, { pid: number; target: Target }>([
+      ["bare", { pid, target: { port: ports.bare, key } }],
+      ["gateway", { pid, target: { port: ports.gateway, key } }],
+    ]);
+    if (portkey) targets.set("portkey", portkey);
+    return { pid, adminToken, tenants, targets, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -13,8 +13,18 @@ const LIMITS = {
 };
 const UNIT = { cost_usd: 0.001, price_usd: 0.002 };
 
-/** Gives the key's text. */
-export async function makeTenant(gateway: string, adminToken: string, upstream: string): Promise<string> {
+export interface Tenants {
+  /** Of the account that most figures call with. */
+  readonly key: string;
+  /** Twenty keys of ten accounts. */
+  readonly keys: readonly string[];
+  /** Keys of that first account that nobody has called with. */
+  newKeys(count: number): Promise<readonly string[]>;
+}
+
+const ACCOUNTS = 10;
+
+export async function makeTenants(gateway: string, adminToken: string, upstream: string): Promise<Tenants> {
   const operator = new OperatorClient({ url: gateway, token: adminToken });
   await operator.putUpstream("bench", { base_url: upstream, api_key: "bench" });
   await operator.putModel("bench-1", {
@@ -23,9 +33,22 @@ export async function makeTenant(gateway: string, adminToken: string, upstream: 
     max_output_tokens: 1_000_000,
     upstream: "bench",
   });
-  await operator.createAccount({ id: "bench", name: "Bench", balance_usd: 1_000_000, ...LIMITS });
-  await operator.putAlias(MODEL, { account: "bench", targets: [{ upstream: "bench", model: "bench-1" }] });
-  const { id } = await operator.createTeam("bench", { name: "bench", ...LIMITS });
-  const { key } = await operator.createKey("bench", { name: "bench", team: id, ...LIMITS });
-  return key;
+  await operator.putAlias(MODEL, { targets: [{ upstream: "bench", model: "bench-1" }] });
+  const make = async (account: string) => {
+    await operator.createAccount({ id: account, name: "Bench", balance_usd: 1_000_000, ...LIMITS });
+    const { id: team } = await operator.createTeam(account, { name: "bench", ...LIMITS });
+    return async () => (await operator.createKey(account, { name: "bench", team, ...LIMITS })).key;
+  };
+  const newKey = await make("bench");
+  const keys: string[] = [];
+  for (let account = 0; account < ACCOUNTS; account++) {
+    const another = await make(`bench-${account}`);
+    keys.push(await another(), await another());
+  }
+  const newKeys = async (count: number) => {
+    const made: string[] = [];
+    while (made.length < count) made.push(await newKey());
+    return made;
+  };
+  return { key: await newKey(), keys, newKeys };
 }
