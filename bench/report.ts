@@ -1,6 +1,6 @@
 /** The table: one row a quantity, medians with quartiles, ratios and differences of sides measured together. */
 import { MOST_GZIPPED_KB } from "../scripts/bundle.ts";
-import type { Figure, Row, Values } from "./figures.ts";
+import type { Figure, Row, Values } from "./measure.ts";
 import { type Spread, spread } from "./stats.ts";
 import type { Side } from "./subject.ts";
 

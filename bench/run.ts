@@ -12,8 +12,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { watchForShutdown } from "../scripts/shutdown.ts";
-import { FIGURES, type Figure, type Values } from "./figures.ts";
+import { FIGURES } from "./figures.ts";
 import { chooseCores, describeMachine, load as machineLoad, pin, quiet } from "./machine.ts";
+import type { Figure, Values } from "./measure.ts";
 import { takeHopOut } from "./no-hop.ts";
 import { type Portkey, startPortkey } from "./portkey.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./processes.ts";
@@ -160,8 +161,9 @@ async function measureAll(figures: readonly Figure[], rounds: number, world: Wor
   return figures.map((figure) => ({ figure, pairs: results.get(figure) ?? [] }));
 }
 
-const sidesOf = (figure: Figure, { portkey }: World): readonly Side[] =>
-  figure.portkey && portkey ? ["bare", "gateway", "portkey"] : ["bare", "gateway"];
+function sidesOf(figure: Figure, { portkey }: World): readonly Side[] {
+  return figure.portkey && portkey ? ["bare", "gateway", "portkey"] : ["bare", "gateway"];
+}
 
 async function measure(figure: Figure, side: Side, shared: Subject | undefined, world: World) {
   const { load, scale, notes } = world;

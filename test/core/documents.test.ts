@@ -14,7 +14,9 @@ const filesUnder = (folder: string): string[] =>
 
 const DOCUMENTS = [
   ...readdirSync(root).filter((name) => name.endsWith(".md")),
-  ...["docs", "sandbox", "bench"].flatMap(filesUnder).filter((path) => path.endsWith(".md")),
+  ...["docs", "sandbox", "bench"]
+    .flatMap(filesUnder)
+    .filter((path) => path.endsWith(".md") && !path.includes("node_modules")),
 ];
 
 /** What a document links to or shows, as paths from the root. */
