@@ -1,9 +1,13 @@
-/** What is done on a shorter way gives what the longer one gives: calls around the router, and bodies read at once. */
+/**
+ * What is done on a shorter way gives what the longer one gives: calls around the router, bodies read at once, streams read
+ * in batches.
+ */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";
 import { readerOf } from "../../src/gateway/http/at-once.ts";
 import { readBody, SMALL_BODIES } from "../../src/gateway/http/body-reader.ts";
 import { readChunks } from "../../src/gateway/http/upstream-body.ts";
+import { type BatchedSource, batchedSource } from "../../src/gateway/stream/batched-source.ts";
 import { done, settled } from "../support/worker/operator.ts";
 import { ask, keyOf } from "../support/worker/tenant.ts";
 
@@ -174,6 +178,86 @@ describe("a body that is read at once", () => {
     const left = new AbortController();
     setTimeout(() => left.abort(), 20);
     expect((await read(answer(silent.readable, 20), left.signal)).end).toBe("lost");
+  });
+});
+
+describe("a stream that is read in batches", () => {
+  const pause = (ms: number) => new Promise((resume) => setTimeout(resume, ms));
+  const upstream = () => {
+    const { readable, writable } = new IdentityTransformStream();
+    const source = batchedSource(readable, () => Date.now());
+    if (!source) throw new Error("the runtime cannot");
+    const writer = writable.getWriter();
+    writer.closed.catch(() => undefined);
+    return { source, writer };
+  };
+  const all = async (source: BatchedSource, onPiece = async () => {}) => {
+    const got: number[] = [];
+    let reads = 0;
+    try {
+      for (;;) {
+        const { done, value } = await source.read();
+        if (done || !value) return { got, reads, broken: false };
+        reads++;
+        got.push(...value);
+        await onPiece();
+      }
+    } catch {
+      return { got, reads, broken: true };
+    }
+  };
+
+  it("gives the same bytes in the same order", async () => {
+    for (const [pieces, size] of [
+      [400, 200],
+      [20, 30_000],
+      [3, 10],
+      [60, 3_000],
+    ] as const) {
+      const { source, writer } = upstream();
+      const reading = all(source);
+      for (let at = 0; at < pieces; at++) await writer.write(some(size).map((byte) => byte ^ at));
+      await writer.close();
+      const { got, broken } = await reading;
+      expect(broken).toBe(false);
+      expect(got.length).toBe(pieces * size);
+      expect(got.every((byte, at) => byte === (((at % size) % 251) ^ Math.floor(at / size)) % 256)).toBe(true);
+      expect(source.batched).toBe(pieces > 3);
+    }
+  });
+
+  it("is read piece by piece while they come slowly, and a piece that comes alone is given alone", async () => {
+    const { source, writer } = upstream();
+    const first = all(source);
+    for (let at = 0; at < 6; at++) {
+      await writer.write(some(10));
+      await pause(20);
+    }
+    expect(source.batched).toBe(false);
+    for (let at = 0; at < 10; at++) await writer.write(some(10));
+    await pause(30);
+    expect(source.batched).toBe(true);
+    for (let at = 0; at < 3; at++) {
+      await writer.write(some(10));
+      await pause(30);
+    }
+    await writer.close();
+    // Six by themselves, at least one with the others, three by themselves.
+    const { got, reads } = await first;
+    expect(got.length).toBe(190);
+    expect(reads).toBeGreaterThanOrEqual(10);
+  });
+
+  it("gives all that came before its upstream broke off", async () => {
+    for (const pieces of [2, 50]) {
+      const { source, writer } = upstream();
+      const reading = all(source);
+      for (let at = 0; at < pieces; at++) await writer.write(some(100));
+      await writer.abort(new Error("gone"));
+      const { got, broken } = await reading;
+      expect(broken).toBe(true);
+      expect(got.length).toBe(pieces * 100);
+    }
   });
 });
 

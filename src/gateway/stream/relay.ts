@@ -6,15 +6,16 @@
  * aborted body, never in a clean end; a client that takes nothing for the upstream's `idleMs` is cut off; `ended`
  * resolves once, whatever happens. `client-stream.ts` passes events and plain bytes.
  *
- * Each read and write of a loop enters the isolate anew, which is most of a frame's cost. If nothing has to be removed,
- * the runtime's own pipe carries the stream once it has begun as text, and the gateway reads it behind the pipe
- * (`native-pipe.ts`). The promises are the same, except that a broken event is noticed shortly after it passed.
+ * Each read and write of a loop enters the isolate anew, which is most of a frame's cost. Frames that come quickly are
+ * read and passed together (`batched-source.ts`). A slower stream, if nothing has to be removed, is carried by the
+ * runtime's own pipe once it has begun as text, and the gateway reads it behind the pipe (`native-pipe.ts`). The promises are the same, except that a broken event is noticed shortly after it passed.
  */
 import type { CallOutcome } from "../../core/account/hold.ts";
 import { pieceReader } from "../http/piece-reader.ts";
 import { Watchdog } from "../http/upstream-body.ts";
 import type { Ports, UpstreamAnswer } from "../ports.ts";
 import { Afterword } from "./afterword.ts";
+import { batchedSource, nativePipe, type Pipe } from "./batched-source.ts";
 import type { Passage } from "./client-stream.ts";
 import { Opening, passUnread } from "./native-pipe.ts";
 import type { Client } from "./outlet.ts";
@@ -61,9 +62,6 @@ const AFTERWORD_MS = 5_000;
 /** How long the client of a cancelled call has to take the last bytes, ms: the hold ends soon after. */
 const LAST_TAKEN_WITHIN_MS = 250;
 
-/** Cloudflare's own pipe, where the runtime has it. */
-const nativePipe = () => (globalThis as { IdentityTransformStream?: new () => Pipe }).IdentityTransformStream;
-
 /**
  * A write ends when its bytes were taken, and the readable end keeps the request's context alive to the last byte.
  * Cloudflare's own pipe does that at a fifth of the cost of the standard one.
@@ -72,10 +70,6 @@ function newPipe(): Pipe {
   const Native = nativePipe();
   if (Native) return new Native();
   return new TransformStream<Uint8Array, Uint8Array>(undefined, { highWaterMark: 0 }, { highWaterMark: 0 });
-}
-interface Pipe {
-  readonly readable: ReadableStream<Uint8Array>;
-  readonly writable: WritableStream<Uint8Array>;
 }
 
 async function pump(
@@ -87,7 +81,8 @@ async function pump(
   ports: Ports,
 ): Promise<void> {
   const body = answer.response.body as ReadableStream<Uint8Array>;
-  const source = passage.usesUp && nativePipe() ? pieceReader(body) : body.getReader();
+  const batches = passage.usesUp ? null : batchedSource(body, () => ports.now());
+  const source = batches ?? (passage.usesUp && nativePipe() ? pieceReader(body) : body.getReader());
   let letGo = (): void => void source.cancel().catch(() => undefined);
   const cancel = () => letGo();
   let cancelled = false;
@@ -133,7 +128,7 @@ async function pump(
       }
       // Don't wait for the upstream to close the connection.
       else if (client.gone && passage.complete) break;
-      else if (sound && unreadPassage && opening.isText && !signal.aborted && !cancelled) {
+      else if (sound && unreadPassage && !batches?.batched && opening.isText && !signal.aborted && !cancelled) {
         await unreadPassage.passRest();
         source.releaseLock();
         const unread = passUnread(body, unreadPassage, client, watchdog, delivered, answer.idleMs, ports);

@@ -71,13 +71,17 @@ async function ask(init: RequestInit = {}, owner = tenant, asked = model) {
 /** More than the pieces that are read before they pass, whatever they are. */
 const OPENING = 20;
 
-/** Sends some frames one by one, each after the one before was read: by then the pipe carries them. */
+/** Between two frames: quicker ones are read together, before they pass. */
+const SLOW_MS = 12;
+
+/** Sends some frames one by one, each after the one before was read: by then the pipe carries them, if they come slowly. */
 async function begin(
   breakIt: (exchange: Exchange) => unknown,
   init: RequestInit = {},
   owner = tenant,
   asked = model,
   frames = OPENING,
+  paceMs = SLOW_MS,
 ) {
   const seen = Array.from({ length: frames }, () => Promise.withResolvers<void>());
   script = async (exchange) => {
@@ -85,6 +89,7 @@ async function begin(
     for (const [index, { promise }] of seen.entries()) {
       await exchange.send(word(index));
       await promise;
+      if (paceMs > 0) await sleep(paceMs);
     }
     await breakIt(exchange);
   };
@@ -153,6 +158,13 @@ describe("what an upstream says of an error in its stream", () => {
   test("does not pass while a stream begins", async () => {
     const stream = await begin(breakDown, {}, tenant, await modelOf(tenant), 3);
     const text = await stream.readUntil('"upstream_error"');
+    expect(text).not.toContain(words);
+  });
+
+  test("does not pass where frames come quickly", async () => {
+    const stream = await begin(breakDown, {}, tenant, await modelOf(tenant), 60, 0);
+    const text = await stream.readUntil('"upstream_error"');
+    expect(text).toContain("word-59");
     expect(text).not.toContain(words);
   });
 
