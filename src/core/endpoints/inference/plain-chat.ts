@@ -61,7 +61,7 @@ function isPlainOptions(value: unknown): boolean {
   );
 }
 
-/** The schema's judgement of a body that is certainly good, in a tenth of its time. False says nothing. */
+/** The schema's judgement of a body that is certainly good, without the schema. False says nothing. */
 export const isPlainChat = (body: object): boolean =>
   "model" in body &&
   "messages" in body &&
