@@ -19,11 +19,9 @@ const LevelAnswer = z
         allowed: z.number().meta({ description: "USD for `max_budget`" }),
         used: z.number().meta({ description: "Of a budget: charged in its window, and held for calls in flight" }),
         left: z.number(),
-        frees_at: timeAnswer
-          .nullable()
-          .meta({
-            description: "When a full limit has room again, or a budget's window ends; null: not known or never",
-          }),
+        frees_at: timeAnswer.nullable().meta({
+          description: "When a full limit has room again, or a budget's window ends; null: not known or never",
+        }),
       }),
     ),
     spent_usd: usdAnswer.meta({ description: "Ever" }),
