@@ -11,7 +11,9 @@ export class SizeWatch {
   #toldAtMs = Number.NEGATIVE_INFINITY;
 
   look(store: object, bytes: number, nowMs: number): void {
-    if (bytes < WARN_AT * STORE_LIMIT_BYTES || nowMs - this.#toldAtMs < WARN_EVERY_MS) return;
+    // The clock may have been set back.
+    const toldAgoMs = Math.abs(nowMs - this.#toldAtMs);
+    if (bytes < WARN_AT * STORE_LIMIT_BYTES || toldAgoMs < WARN_EVERY_MS) return;
     this.#toldAtMs = nowMs;
     log({ event: "store.filling", ...store, bytes, limit_bytes: STORE_LIMIT_BYTES });
   }

@@ -237,6 +237,15 @@ describe("the outbox", () => {
         endedAtMs: Date.now(),
         latencyMs: 5,
         firstByteMs: 2,
+        country: null,
+        detail: {
+          costs: null,
+          entry: 2,
+          heldNanoUsd: 10,
+          prices: { input_tokens: 1_000_000, output_tokens: 1_000_000 },
+          stream: false,
+          tries: [],
+        },
       },
     ]);
   });
