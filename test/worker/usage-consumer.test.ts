@@ -5,7 +5,16 @@ import type { UsageEvent } from "../../src/core/account/hold.ts";
 import { type AccountNumber, asId, type CallId } from "../../src/core/ids.ts";
 import { fakeClock, fakeQueue, newAccount, request, rows, settlement } from "../support/worker/account-support.ts";
 import { settled } from "../support/worker/operator.ts";
-import { count, deliver, emptyUsage, event, message, report, START } from "../support/worker/usage-support.ts";
+import {
+  count,
+  countWritten,
+  deliver,
+  emptyUsage,
+  event,
+  message,
+  report,
+  START,
+} from "../support/worker/usage-support.ts";
 
 let lines: string[];
 beforeEach(async () => {
@@ -83,7 +92,7 @@ describe("the consumer", () => {
     ["an end without a call", { account: 1, endedAtMs: START, end: { kind: "settle", said: {} } }],
   ])("a message that cannot be read goes back alone, on its way to the dead letters: %s", async (_, body) => {
     expect(await deliver([message(event()), body, message(event())])).toEqual({ acked: ["m0", "m2"], retried: ["m1"] });
-    expect(await count("usage_events")).toBe(2);
+    expect(await countWritten()).toBe(2);
     expect(lines.join()).toContain("usage_message_unreadable");
   });
 
@@ -109,7 +118,7 @@ describe("the consumer", () => {
       const values = { ACCOUNTS: ear as unknown as Env["ACCOUNTS"] };
       const others = [sent.events[0]?.eventId, sent.events[2]?.eventId];
       expect(await deliver([sent, message(event())], values)).toEqual({ acked: ["m1"], retried: ["m0"] });
-      expect(await count("usage_events")).toBe(3);
+      expect(await countWritten()).toBe(3);
       expect(confirmed).toEqual(expect.arrayContaining(others));
       expect(confirmed).not.toContain(poison.eventId);
       expect(await count("usage_set_aside")).toBe(0);
@@ -123,7 +132,7 @@ describe("the consumer", () => {
       const kept = await env.BOOKS.prepare("select * from usage_set_aside").all<{ event: string }>();
       expect(kept.results).toMatchObject([{ account: 77, event_id: poison.eventId }]);
       expect(JSON.parse(kept.results[0]?.event ?? "")).toEqual(JSON.parse(JSON.stringify(poison)));
-      expect(await count("usage_events")).toBe(3);
+      expect(await countWritten()).toBe(3);
       expect(lines.join()).toContain("usage_event_not_taken");
     },
   );

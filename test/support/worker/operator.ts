@@ -16,9 +16,19 @@ export interface Answer {
 const app = adminApp();
 const contexts: ExecutionContext[] = [];
 
+/** The answer of an object that a test evicted may never come. */
+const SETTLED_WITHIN_MS = 10_000;
+
 /** Waits for what the calls left running; call it after all tests of a file. */
 export async function settled(): Promise<void> {
-  for (const context of contexts.splice(0)) await waitOnExecutionContext(context);
+  const all = Promise.all(contexts.splice(0).map((context) => waitOnExecutionContext(context)));
+  const late = new AbortController();
+  const noLater = new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, SETTLED_WITHIN_MS);
+    late.signal.addEventListener("abort", () => clearTimeout(timer));
+  });
+  await Promise.race([all, noLater]);
+  late.abort();
 }
 
 export async function send(request: Request, values: Partial<Env> = {}): Promise<Answer> {

@@ -69,6 +69,10 @@ export async function report(query: string): Promise<Json[]> {
 
 export const count = (table: string) => env.BOOKS.prepare(`select count(*) as n from ${table}`).first<number>("n");
 
+/** Events of `event()` that are written. Objects of files before may still ship some of their own. */
+export const countWritten = () =>
+  env.BOOKS.prepare("select count(*) as n from usage_events where event_id like 'event-%'").first<number>("n");
+
 /** No usage, as before the first call of all. */
 export async function emptyUsage(): Promise<void> {
   await env.BOOKS.batch(
