@@ -2,8 +2,10 @@
  * The Worker's routes: one per entry of the endpoint table, the operator's and the tenants' own APIs, one place for what nobody serves and one
  * for what went wrong.
  */
-import { type Context, Hono } from "hono";
+import type { Context } from "hono";
 import { cors } from "hono/cors";
+import { Hono } from "hono/quick";
+import { TrieRouter } from "hono/router/trie-router";
 import { getPath } from "hono/utils/url";
 import { health } from "./api/health.ts";
 import { adminApp } from "./api/operator/index.ts";
@@ -32,6 +34,7 @@ export function createApp(): Hono<AppBindings> {
     // The one place where a path is read for what it means: routes, keys and logs see only what comes out.
     getPath: (request) => servedPath(request.method, getPath(request)),
   });
+  app.router = new TrieRouter();
   // By the URL as it was sent: what a router decodes is not what goes upstream. No CORS: a pod's pages are not ours.
   app.use((context, next) => {
     const path = servicePathOf(context.req.raw.url);

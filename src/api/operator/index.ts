@@ -4,7 +4,8 @@
  * One zod schema for each body validates it, types its handler and appears in `/admin/openapi.json`. Each resource has
  * a file; `kit/` has what they share. The books are in D1 and in the account objects; this folder stores nothing.
  */
-import { Hono } from "hono";
+import { Hono } from "hono/quick";
+import { TrieRouter } from "hono/router/trie-router";
 import * as z from "zod";
 import { READERS } from "../../core/account/operators.ts";
 import { OPERATOR } from "../../core/account/permissions.ts";
@@ -91,6 +92,7 @@ const AROUND: Around<OperatorContext> = {
 /** Serves everything under `/admin`. Its paths are absolute, so mount it at the root. */
 export function adminApp(): Hono<AdminBindings> {
   const app = new Hono<AdminBindings>();
+  app.router = new TrieRouter();
   app.onError((error, context) => answerError(error, context, log));
   // Authenticate the sender before reading anything of the request.
   app.use("/admin/*", operatorOnly);

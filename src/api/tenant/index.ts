@@ -6,7 +6,9 @@
  * again in the transaction that makes it. Tenants see their own prices and limits, but never cost, upstreams, the plan,
  * or other tenants. Another account's ids answer as unknown ones.
  */
-import { type Context, Hono } from "hono";
+import type { Context } from "hono";
+import { Hono } from "hono/quick";
+import { TrieRouter } from "hono/router/trie-router";
 import { manages } from "../../core/account/permissions.ts";
 import { errorShapeAt } from "../../core/endpoints/served-path.ts";
 import { toHttp } from "../../core/http-refusal.ts";
@@ -51,6 +53,7 @@ const IN_OWN_ACCOUNT: ManagedAt<Tenant> = {
 /** Serves `/account...` and `/billing...`. Its paths are absolute, so mount it at the root. */
 export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: readonly Route[] } {
   const app = new Hono<SelfServiceBindings>();
+  app.router = new TrieRouter();
   app.onError((error, context) => inShape(context, answerError(error, context, log)));
   for (const path of PATHS) {
     app.use(path, async (context, next) => {

@@ -1,5 +1,5 @@
 /** `/openapi.json`: what a tenant can call, from the endpoint table and self-service. */
-import { Hono } from "hono";
+import { Hono } from "hono/quick";
 import * as z from "zod";
 import type { ComputeEndpoint } from "../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../core/endpoints/compute/compute-table.ts";

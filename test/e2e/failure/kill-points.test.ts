@@ -61,8 +61,11 @@ test.each(rounds)("killed %s: it serves again, and what it had said stands", asy
   expect(await Promise.all(calls)).not.toContain(500);
 
   expect((await tenant.ledger()).slice(-before.length)).toEqual(before);
-  const again = await tenant.chat({ model, max_tokens: 5, sandbox_output_tokens: 5 });
-  expect(again.status).toBe(200);
+  // What a killed process was busy with may hold its first calls up on a slow machine.
+  await eventually("it serves again", async () => {
+    const { status } = await tenant.chat({ model, max_tokens: 5, sandbox_output_tokens: 5 });
+    return status === 200 || undefined;
+  });
 });
 
 test("killed just before an end that comes after its hold's expiry: what expiry charged stands, beside the loss", async () => {
