@@ -5,7 +5,7 @@
  * what the schema accepts. Of the wrong value, the type and size are shown. The value itself is shown only where no
  * text is expected, and only as a short word of letters and digits, so that no prompt or key appears in an error.
  */
-import type * as z from "zod";
+import * as z from "zod/mini";
 import { charactersOf } from "./meters/audio.ts";
 import { fieldNames, schemaAt, showsValues, typeWords } from "./schema-words.ts";
 
@@ -42,8 +42,8 @@ interface Complaint {
 const NO_WORDS = "";
 
 /** Validates a value and describes the first fault. */
-export function judge<Value>(schema: z.ZodType<Value>, value: unknown): Judged<Value> {
-  const outcome = schema.safeParse(value, { error: () => NO_WORDS });
+export function judge<Value>(schema: z.core.$ZodType<Value>, value: unknown): Judged<Value> {
+  const outcome = z.safeParse(schema, value, { error: () => NO_WORDS });
   if (outcome.success) return { ok: true, data: outcome.data };
   const issue = outcome.error.issues[0] as z.core.$ZodIssue;
   const { must, path = issue.path } = faultOf(schema, issue);
@@ -53,7 +53,7 @@ export function judge<Value>(schema: z.ZodType<Value>, value: unknown): Judged<V
 
 /** The same, with the fault as a complete sentence. */
 export function validate<Value>(
-  schema: z.ZodType<Value>,
+  schema: z.core.$ZodType<Value>,
   value: unknown,
   spelling: Spelling,
 ): { ok: true; data: Value } | { ok: false; complaint: Complaint } {
@@ -61,7 +61,12 @@ export function validate<Value>(
   return judged.ok ? judged : { ok: false, complaint: complaintOf(schema, value, judged.fault, spelling) };
 }
 
-function complaintOf(schema: z.ZodType, value: unknown, { path, must, culprit }: Fault, spelling: Spelling): Complaint {
+function complaintOf(
+  schema: z.core.$ZodType,
+  value: unknown,
+  { path, must, culprit }: Fault,
+  spelling: Spelling,
+): Complaint {
   const param = spelling.pathOf(path) || null;
   const subject = param === null ? spelling.whole : `\`${param}\``;
   const wrong = valueAt(value, culprit);
@@ -77,7 +82,7 @@ function complaintOf(schema: z.ZodType, value: unknown, { path, must, culprit }:
 
 const ended = (text: string): string => (text.endsWith("?") ? text : `${text}.`);
 
-function faultOf(schema: z.ZodType, issue: z.core.$ZodIssue): { must: string; path?: Path } {
+function faultOf(schema: z.core.$ZodType, issue: z.core.$ZodIssue): { must: string; path?: Path } {
   if (issue.message !== NO_WORDS) return { must: issue.message };
   switch (issue.code) {
     case "unrecognized_keys":
@@ -117,7 +122,7 @@ const MOST_NAMED = 12;
 const MOST_MEANT = 3;
 
 function unknownFields(
-  schema: z.ZodType | undefined,
+  schema: z.core.$ZodType | undefined,
   { path, keys: [first = "", ...others] }: { readonly path: Path; readonly keys: readonly string[] },
 ): { must: string; path: Path } {
   const names = fieldNames(schema);

@@ -6,7 +6,7 @@ import type * as z from "zod";
 
 /** Facts about a list whose items zod does not see (endpoints/list.ts). */
 interface ListFacts {
-  readonly item: z.ZodType;
+  readonly item: z.core.$ZodType;
   /** Minimum and maximum number of items (0, no limit). */
   readonly least?: number | undefined;
   readonly most?: number | undefined;
@@ -14,23 +14,23 @@ interface ListFacts {
   readonly what?: string | undefined;
 }
 
-const LISTS = new WeakMap<z.ZodType, ListFacts>();
-export const registerList = (schema: z.ZodType, facts: ListFacts): void => void LISTS.set(schema, facts);
-export const listFacts = (schema: z.ZodType): ListFacts | undefined => LISTS.get(schema);
+const LISTS = new WeakMap<z.core.$ZodType, ListFacts>();
+export const registerList = (schema: z.core.$ZodType, facts: ListFacts): void => void LISTS.set(schema, facts);
+export const listFacts = (schema: z.core.$ZodType): ListFacts | undefined => LISTS.get(schema);
 
-const BRIEF = new WeakSet<z.ZodType>();
+const BRIEF = new WeakSet<z.core.$ZodType>();
 /** Marks a text field whose values are short and not private, such as a language: an error may quote a wrong one. */
-export function brief<Schema extends z.ZodType>(schema: Schema): Schema {
+export function brief<Schema extends z.core.$ZodType>(schema: Schema): Schema {
   BRIEF.add(schema);
   return schema;
 }
 
 // Every zod schema is a member of this union; its class type does not say so.
-const defOf = (schema: z.ZodType) => (schema as unknown as z.core.$ZodTypes)._zod.def;
-const asZod = (schema: z.core.$ZodType): z.ZodType => schema as z.ZodType;
+const defOf = (schema: z.core.$ZodType) => (schema as unknown as z.core.$ZodTypes)._zod.def;
+const asZod = (schema: z.core.$ZodType): z.core.$ZodType => schema as z.core.$ZodType;
 
 /** Strips wrappers: optional, nullable, default and conversion. */
-function unwrapped(schema: z.ZodType): z.ZodType {
+function unwrapped(schema: z.core.$ZodType): z.core.$ZodType {
   const def = defOf(schema);
   switch (def.type) {
     case "optional":
@@ -52,7 +52,7 @@ interface Bounds {
   readonly maximum?: number;
 }
 
-function boundsOf(schema: z.ZodType): Bounds {
+function boundsOf(schema: z.core.$ZodType): Bounds {
   const def = defOf(schema);
   const whole = def.type === "number" && "format" in def;
   return Object.assign({ whole }, ...(def.checks ?? []).map(boundOf));
@@ -78,7 +78,7 @@ function boundOf(check: z.core.$ZodCheck): Bounds {
 }
 
 /** Completes "must be ...". */
-export function typeWords(schema: z.ZodType): string {
+export function typeWords(schema: z.core.$ZodType): string {
   const bare = unwrapped(schema);
   const def = defOf(bare);
   switch (def.type) {
@@ -134,13 +134,13 @@ export function arrayWords({ item, least = 0, most, what = plural(item) }: ListF
   return `${least === 1 ? "a non-empty array" : "an array"} of ${what}`;
 }
 
-function plural(item: z.ZodType): string {
+function plural(item: z.core.$ZodType): string {
   const { type } = defOf(unwrapped(item));
   return type === "string" || type === "number" || type === "object" ? `${type}s` : "items";
 }
 
 /** The schema at a path; undefined if the schema leaves it open. */
-export function schemaAt(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType | undefined {
+export function schemaAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
   const [step, ...rest] = path;
   const bare = unwrapped(schema);
   if (step === undefined) return bare;
@@ -166,13 +166,13 @@ export function schemaAt(schema: z.ZodType, path: readonly PropertyKey[]): z.Zod
 }
 
 /** The names of an object's fields; none for other schemas. */
-export function fieldNames(schema: z.ZodType | undefined): readonly string[] {
+export function fieldNames(schema: z.core.$ZodType | undefined): readonly string[] {
   const def = schema && defOf(unwrapped(schema));
   return def?.type === "object" ? Object.keys(def.shape) : [];
 }
 
 /** Whether an error may quote a short wrong value: where an enum, numbers or flags are expected, never text. */
-export function showsValues(schema: z.ZodType): boolean {
+export function showsValues(schema: z.core.$ZodType): boolean {
   const bare = unwrapped(schema);
   const def = defOf(bare);
   if (def.type === "union") return def.options.some((option) => showsValues(asZod(option)));

@@ -15,9 +15,9 @@ const TIMES: ReadonlySet<Unit> = new Set(UNIT_NAMES.filter((unit) => /_(seconds|
 export const quantityShown = (unit: Unit, metered: number): number =>
   TIMES.has(unit) ? metered / UNITS[unit].perPrice : metered;
 
-const units = <Schema extends z.ZodType>(schema: Schema) =>
+const units = <Schema extends z.core.$ZodType>(schema: Schema) =>
   z.object(
-    Object.fromEntries(UNIT_NAMES.map((unit) => [unit, schema.optional()])) as Record<Unit, z.ZodOptional<Schema>>,
+    Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.optional(schema)])) as Record<Unit, z.ZodOptional<Schema>>,
   );
 
 const shared = {

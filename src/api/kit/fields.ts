@@ -132,8 +132,8 @@ export const pageRequest = (query: { limit: number; cursor?: string | undefined 
 });
 
 /** An object with each unit as an optional field. */
-export const byUnit = <Schema extends z.ZodType>(schema: Schema) =>
-  Object.fromEntries(UNIT_NAMES.map((unit) => [unit, schema.optional()])) as Record<Unit, z.ZodOptional<Schema>>;
+export const byUnit = <Schema extends z.core.$ZodType>(schema: Schema) =>
+  Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.optional(schema)])) as Record<Unit, z.ZodOptional<Schema>>;
 
 export const allowLoss = z
   .boolean()
@@ -141,7 +141,7 @@ export const allowLoss = z
   .meta({ description: "True: may make an alias cost more than it is sold for; else 409 with the figures" });
 
 /** One page of a list. */
-export const listOf = <Row extends z.ZodType>(row: Row) =>
+export const listOf = <Row extends z.core.$ZodType>(row: Row) =>
   z.object({
     data: z.array(row),
     next_cursor: z.string().nullable().meta({ description: "Give it as `cursor` to go on; null at the end" }),

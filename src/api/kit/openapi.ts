@@ -44,7 +44,7 @@ const MEANINGS: { readonly [S in Exclude<RefusalStatus, 413>]: string } = {
 /** The refusals of every call. */
 const ALWAYS: readonly RefusalStatus[] = [400, 401, 500, 503];
 
-const ERROR_BODIES: { readonly [S in ErrorShape]: z.ZodType } = {
+const ERROR_BODIES: { readonly [S in ErrorShape]: z.core.$ZodType } = {
   openai: ErrorBody,
   video: VideoErrorBody,
   compute: ComputeErrorBody,
@@ -147,8 +147,8 @@ function queryParameters(route: Route, schemas: Components): JsonObject[] {
 class Components {
   readonly all: JsonObject = {};
 
-  use(schema: z.ZodType, io: "input" | "output"): JsonObject {
-    const id = schema.meta()?.id;
+  use(schema: z.core.$ZodType, io: "input" | "output"): JsonObject {
+    const id = z.globalRegistry.get(schema)?.id;
     if (id !== undefined && Object.hasOwn(this.all, id)) return { $ref: `#/components/schemas/${id}` };
     const {
       $schema: _,
@@ -163,7 +163,7 @@ class Components {
     return { $ref: `#/components/schemas/${id}` };
   }
 
-  inline(schema: z.ZodType): JsonObject {
+  inline(schema: z.core.$ZodType): JsonObject {
     return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonObject;
   }
 }

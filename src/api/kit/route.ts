@@ -16,6 +16,7 @@ import { parseJson } from "../../core/formats/json.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import { dotted, validate } from "../../core/issue-words.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import { fieldNames } from "../../core/schema-words.ts";
 import { type BodyHolder, readBody, SMALL_BODIES } from "../../gateway/http/body-reader.ts";
 import { anyNames, type Making } from "./making.ts";
 import { invalid, Problem, type ProblemStatus } from "./problem.ts";
@@ -30,7 +31,7 @@ type Placeholder<Path extends string> = Path extends `${string}{${infer Name}}${
 
 interface AnswerShape {
   readonly description: string;
-  readonly schema: z.ZodType;
+  readonly schema: z.core.$ZodType;
 }
 /** The statuses that a call may be refused with. */
 export type RefusalStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 502 | 503 | 504;
@@ -38,8 +39,8 @@ type Answers = { readonly [S in Status]?: AnswerShape };
 
 export interface Route<
   Path extends string = string,
-  Query extends z.ZodType = z.ZodType,
-  Body extends z.ZodType = z.ZodType,
+  Query extends z.core.$ZodType = z.core.$ZodType,
+  Body extends z.core.$ZodType = z.core.$ZodType,
   A extends Answers = Answers,
 > {
   /** Names the call in the document, like `createKey`: unique there and never changed. */
@@ -84,7 +85,7 @@ export interface Call<Work, Path extends string, Query, Body> {
 
 /** An answer as the route declares it. */
 export type Reply<A extends Answers> = {
-  [S in keyof A & Status]: A[S] extends { readonly schema: infer Schema extends z.ZodType }
+  [S in keyof A & Status]: A[S] extends { readonly schema: infer Schema extends z.core.$ZodType }
     ? { readonly status: S; readonly body: z.input<Schema> }
     : never;
 }[keyof A & Status];
@@ -92,13 +93,16 @@ export type Reply<A extends Answers> = {
 export const route = <
   const Path extends string,
   A extends Answers,
-  Query extends z.ZodType = z.ZodObject<Record<never, never>>,
-  Body extends z.ZodType = z.ZodUndefined,
+  Query extends z.core.$ZodType = z.ZodObject<Record<never, never>>,
+  Body extends z.core.$ZodType = z.ZodUndefined,
 >(
   description: Route<Path, Query, Body, A>,
 ): Route<Path, Query, Body, A> => description;
 
-export const answers = <Schema extends z.ZodType>(description: string, schema: Schema) => ({ description, schema });
+export const answers = <Schema extends z.core.$ZodType>(description: string, schema: Schema) => ({
+  description,
+  schema,
+});
 export const ok = <Body>(body: Body) => ({ status: 200 as const, body });
 export const created = <Body>(body: Body) => ({ status: 201 as const, body });
 
@@ -155,7 +159,7 @@ export class ApiRoutes<Work, Bindings extends Env> {
     this.#around = around;
   }
 
-  add<Path extends string, Query extends z.ZodType, Body extends z.ZodType, A extends Answers>(
+  add<Path extends string, Query extends z.core.$ZodType, Body extends z.core.$ZodType, A extends Answers>(
     described: Route<Path, Query, Body, A>,
     handle: (call: Call<Work, Path, z.output<Query>, z.output<Body>>) => Promise<Reply<A> | Response>,
   ): void {
@@ -217,12 +221,10 @@ export class ApiRoutes<Work, Bindings extends Env> {
   }
 }
 
-const pick = (from: object, schema: z.ZodType | undefined): object =>
-  schema instanceof z.ZodObject
-    ? Object.fromEntries(
-        Object.entries(from).filter(([name, value]) => name in schema.shape && typeof value === "string"),
-      )
-    : {};
+const pick = (from: object, schema: z.core.$ZodType | undefined): object =>
+  Object.fromEntries(
+    Object.entries(from).filter(([name, value]) => fieldNames(schema).includes(name) && typeof value === "string"),
+  );
 
 /** A path with an id may find nothing (404); a change may conflict with the stored state (409). */
 const usualRefusals = ({ method, path }: Pick<Route, "method" | "path">): readonly RefusalStatus[] => [
@@ -232,7 +234,11 @@ const usualRefusals = ({ method, path }: Pick<Route, "method" | "path">): readon
 
 const NO_QUERY = z.strictObject({});
 
-function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: "query" | "body"): z.output<Schema> {
+function checked<Schema extends z.core.$ZodType>(
+  schema: Schema,
+  value: unknown,
+  what: "query" | "body",
+): z.output<Schema> {
   const outcome = validate(schema, value, { whole: `The ${what}`, pathOf: dotted });
   if (!outcome.ok) throw invalid(outcome.complaint.param, outcome.complaint.message);
   return outcome.data as z.output<Schema>;

@@ -15,8 +15,11 @@ const path = z
   .regex(/^\/\S+$/, "must be an absolute path without spaces");
 const SIZES_GB = [50, 100, 200, 300, 400, 500];
 const sizeGb = z.int().refine((size) => SIZES_GB.includes(size), `must be one of ${SIZES_GB.join(", ")}`);
-const optional = <Schema extends z.ZodType>(schema: Schema) =>
-  schema.nullish().transform((value) => value ?? undefined);
+const optional = <Schema extends z.core.$ZodType>(schema: Schema) =>
+  z.pipe(
+    z.nullish(schema),
+    z.transform((value) => value ?? undefined),
+  );
 
 /** One OpenSSH public key line, in its plain spelling. `none`: whether an empty text may stand for no key. */
 const sshKey = (none: boolean) =>
@@ -30,8 +33,8 @@ const sshKey = (none: boolean) =>
 
 const Attached = z.object({ id: z.int(), mount_path: path.nullish() });
 const NewStorage = z.object({ name, size_gb: sizeGb, mount_path: path.nullish() });
-const attached = list(Attached, { most: 8 }).nullish();
-const created = list(NewStorage, { most: 8 }).nullish();
+const attached = z.nullish(list(Attached, { most: 8 }));
+const created = z.nullish(list(NewStorage, { most: 8 }));
 
 const shared = {
   region_id: z.string().min(1).max(200),

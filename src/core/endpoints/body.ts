@@ -59,7 +59,7 @@ export interface BodyRule<Body> {
   readonly kind: BodyKind;
   readonly maxBytes: number;
   /** For the OpenAPI document; null if any bytes are accepted. */
-  readonly schema: z.ZodType | null;
+  readonly schema: z.core.$ZodType | null;
   /** `taken`: fields that are set for each try; `forced`: fields that override the caller's. */
   parse(raw: RawBody, rules: BodyRules<Body>): Steps<ParsedBody<Body>>;
 }
@@ -78,7 +78,7 @@ const OTHER_FIELDS: FieldRules = { data: OTHER_DATA };
 /**
  * Creates the inspector with the first body, since `taken` is only known then; it is the same for each call of a row.
  */
-function inspectors(schema: z.ZodType, rules: FieldRules): (taken: readonly string[]) => Inspector {
+function inspectors(schema: z.core.$ZodType, rules: FieldRules): (taken: readonly string[]) => Inspector {
   let made: Inspector | undefined;
   return (taken) => {
     made ??= new Inspector(schema, rules, taken);
@@ -95,7 +95,7 @@ const MAX_FORM_BYTES = 26 * 1024 * 1024;
  * schema certainly accepts as they are.
  */
 export function json<Body extends object>(
-  schema: z.ZodType<Body>,
+  schema: z.core.$ZodType<Body>,
   fields: FieldRules = OTHER_FIELDS,
   isPlain: (value: object) => boolean = () => false,
 ): BodyRule<Body> {
@@ -137,7 +137,10 @@ export const isFormFile = (value: unknown): value is FormFile =>
 /**
  * multipart/form-data: text fields as strings, files as `FormFile`. Names must be unique, except for lists (`name[]`).
  */
-export function form<Body extends object>(schema: z.ZodType<Body>, rules: FieldRules = OTHER_FIELDS): BodyRule<Body> {
+export function form<Body extends object>(
+  schema: z.core.$ZodType<Body>,
+  rules: FieldRules = OTHER_FIELDS,
+): BodyRule<Body> {
   const inspectorOf = inspectors(schema, rules);
   return {
     kind: "form",

@@ -64,7 +64,7 @@ export interface Endpoint {
   readonly path: string;
   /** One line for the OpenAPI document. */
   readonly summary: string;
-  readonly body: { readonly kind: BodyKind; readonly maxBytes: number; readonly schema: z.ZodType | null };
+  readonly body: { readonly kind: BodyKind; readonly maxBytes: number; readonly schema: z.core.$ZodType | null };
   /** The kinds of models that it serves. */
   readonly kinds: readonly ModelKind[];
   /** Whether user instances may be called here. */
@@ -97,7 +97,7 @@ export interface Endpoint {
   /** Which members of a JSON answer pass. */
   readonly answerRules: MemberRules;
   /** Schema of an answer that the gateway makes itself, for the OpenAPI document; null if the service answers. */
-  readonly answerSchema: z.ZodType | null;
+  readonly answerSchema: z.core.$ZodType | null;
   parse(raw: RawCall): ParseResult;
   /** The same in steps: a body may be long. */
   parseInSteps(raw: RawCall): Steps<ParseResult>;
@@ -132,7 +132,7 @@ export interface EndpointEntry<Body> {
   readonly errors: ErrorShape;
   readonly readCode?: ReadCode;
   readonly readBack?: ReadBack;
-  readonly answerSchema?: z.ZodType;
+  readonly answerSchema?: z.core.$ZodType;
   /** The media type requested (`application/json`). */
   readonly accept?: (body: Body) => string;
   /** (No.) */

@@ -17,7 +17,7 @@ export interface ListRule {
 }
 
 /** A list whose items match `item`. The caller's own items are returned, so the schema must not transform them. */
-export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z.ZodType<z.output<Item>[]> {
+export function list<Item extends z.core.$ZodType>(item: Item, rule: ListRule = {}): z.core.$ZodType<z.output<Item>[]> {
   const { least = 0, most, what, plain = () => false } = rule;
   const facts = { item, least, most, what };
   const checked = z
@@ -43,13 +43,13 @@ export function list<Item extends z.ZodType>(item: Item, rule: ListRule = {}): z
       ...(most !== undefined && { maxItems: most }),
     });
   registerList(checked, facts);
-  return checked as unknown as z.ZodType<z.output<Item>[]>;
+  return checked as unknown as z.core.$ZodType<z.output<Item>[]>;
 }
 
 /** The item schema of a list made by `list()`, which zod does not see; undefined for any other schema. */
-export const itemOf = (schema: z.ZodType): z.ZodType | undefined => listFacts(schema)?.item;
+export const itemOf = (schema: z.core.$ZodType): z.core.$ZodType | undefined => listFacts(schema)?.item;
 
-function inner(item: z.ZodType): Record<string, unknown> {
+function inner(item: z.core.$ZodType): Record<string, unknown> {
   const { $schema: _, ...schema } = z.toJSONSchema(item, { io: "input", unrepresentable: "any" });
   return schema;
 }

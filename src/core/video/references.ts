@@ -19,7 +19,7 @@ const url = z.string().superRefine((text, context) => {
   if (fault) context.addIssue({ code: "custom", message: fault });
 });
 const image = z.looseObject({ url, role: z.enum(IMAGE_ROLES).optional() });
-const upTo = <S extends z.ZodType>(most: number, item: S, what: string) => list(item, { most, what }).nullish();
+const upTo = <S extends z.core.$ZodType>(most: number, item: S, what: string) => z.nullish(list(item, { most, what }));
 
 /** The fields of a request that name media. */
 export const REFERENCE_FIELDS = {

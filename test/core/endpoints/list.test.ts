@@ -83,15 +83,15 @@ describe("a list of a body", () => {
   it("stops at its first fault, and gives the caller's own items", () => {
     let judged = 0;
     const item = z.looseObject({ a: z.custom(() => ++judged > 0 && false, "is wrong") });
-    const read = list(item).safeParse(many({ a: 1 }, 10));
+    const read = z.safeParse(list(item), many({ a: 1 }, 10));
     expect(read.error?.issues).toEqual([expect.objectContaining({ path: [0, "a"], message: "is wrong" })]);
     expect(judged).toBe(1);
     const given = { a: 1, b: 2 };
-    expect(list(z.looseObject({ a: z.number() })).parse([given])[0]).toBe(given);
+    expect(z.parse(list(z.looseObject({ a: z.number() })), [given])[0]).toBe(given);
   });
 
   it("stands in the document as any list does", () => {
-    const schema = z.object({ names: list(z.string(), { least: 1, most: 3 }).nullish() });
+    const schema = z.object({ names: z.nullish(list(z.string(), { least: 1, most: 3 })) });
     expect(z.toJSONSchema(schema, { io: "input" })).toMatchObject({
       properties: { names: { anyOf: [{ type: "array", items: { type: "string" }, minItems: 1, maxItems: 3 }, {}] } },
     });

@@ -24,7 +24,7 @@ export interface ComputeEndpoint {
   readonly path: string;
   readonly summary: string;
   readonly maxBytes: number;
-  readonly schema: z.ZodType | null;
+  readonly schema: z.core.$ZodType | null;
   readonly access: CallAccess;
   readonly limits: readonly NamedLimit[];
   /** The kind that the `{id}` of the path names; null without one. */
@@ -53,7 +53,7 @@ export interface ComputeEndpoint {
 
 export type TemplateCall = "list" | "public" | "get" | "quote";
 
-interface ComputeEntry<Schema extends z.ZodType | null> {
+interface ComputeEntry<Schema extends z.core.$ZodType | null> {
   readonly id: string;
   readonly route: `${ComputeEndpoint["method"]} ${string}`;
   readonly summary: string;
@@ -71,12 +71,16 @@ interface ComputeEntry<Schema extends z.ZodType | null> {
   readonly seat?: ComputeEndpoint["seat"];
   readonly template?: TemplateCall;
   readonly status: ComputeEndpoint["status"];
-  readonly rule?: (facts: Facts, id: number, body: Schema extends z.ZodType ? z.output<Schema> : null) => Decision;
+  readonly rule?: (
+    facts: Facts,
+    id: number,
+    body: Schema extends z.core.$ZodType ? z.output<Schema> : null,
+  ) => Decision;
 }
 
 const SPELLING = { whole: "The request body", pathOf: bracketed };
 
-export function compute<Schema extends z.ZodType | null>(entry: ComputeEntry<Schema>): ComputeEndpoint {
+export function compute<Schema extends z.core.$ZodType | null>(entry: ComputeEntry<Schema>): ComputeEndpoint {
   const [method, path] = entry.route.split(" ") as [ComputeEndpoint["method"], string];
   const { body: schema, rule } = entry;
   return {

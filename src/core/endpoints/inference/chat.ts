@@ -91,9 +91,9 @@ export const ChatRequest = z.looseObject({
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   seed: z.int().nullish(),
   response_format: z.looseObject({ type: z.string() }).nullish(),
-  tools: list(
-    z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() }),
-  ).nullish(),
+  tools: z.nullish(
+    list(z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() })),
+  ),
   tool_choice: z.union([z.string(), z.looseObject({})], "must be a string or an object").nullish(),
   user: z.string().nullish(),
 });

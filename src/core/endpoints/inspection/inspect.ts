@@ -21,7 +21,7 @@ import { isItemReference } from "./stored-item.ts";
 /** A row's rules for fields, in addition to its schema. */
 export interface FieldRules {
   /** Schemas of parts that the body's schema leaves open, by path. */
-  readonly parts?: Readonly<Record<string, readonly z.ZodType[]>>;
+  readonly parts?: Readonly<Record<string, readonly z.core.$ZodType[]>>;
   /** Paths of further documented fields. */
   readonly known?: readonly string[];
   /** Paths of the caller's own data. */
@@ -67,7 +67,7 @@ export class Inspector {
   readonly #verdicts: ReadonlyMap<string, Verdict>;
 
   /** `taken`: fields set for each try; they count as documented even if the schema omits them. */
-  constructor(schema: z.ZodType, rules: FieldRules, taken: readonly string[]) {
+  constructor(schema: z.core.$ZodType, rules: FieldRules, taken: readonly string[]) {
     this.#rules = rules;
     this.#root = placesOf(schema);
     for (const name of taken) fieldOf(this.#root, name);

@@ -27,22 +27,22 @@ const itemsOf = (place: Place): Place => {
 };
 
 /** Adds the places of a schema's fields, at every depth. */
-export function placesOf(schema: z.ZodType, place: Place = newPlace()): Place {
+export function placesOf(schema: z.core.$ZodType, place: Place = newPlace()): Place {
   // Every zod schema is a member of this union; its class type does not say so.
   const { def } = (schema as unknown as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case "object":
-      for (const [name, field] of Object.entries(def.shape)) placesOf(field as z.ZodType, fieldOf(place, name));
+      for (const [name, field] of Object.entries(def.shape)) placesOf(field as z.core.$ZodType, fieldOf(place, name));
       break;
     case "array":
-      placesOf(itemOf(schema) ?? (def.element as z.ZodType), itemsOf(place));
+      placesOf(itemOf(schema) ?? (def.element as z.core.$ZodType), itemsOf(place));
       break;
     case "union":
-      for (const option of def.options) placesOf(option as z.ZodType, place);
+      for (const option of def.options) placesOf(option as z.core.$ZodType, place);
       break;
     case "optional":
     case "nullable":
-      placesOf(def.innerType as z.ZodType, place);
+      placesOf(def.innerType as z.core.$ZodType, place);
       break;
   }
   return place;
