@@ -2,7 +2,7 @@
  * Describes what a schema accepts: "a whole number from 1 to 128", "one of mp3, wav, opus". Used in error messages
  * (issue-words.ts).
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 
 /** Facts about a list whose items zod does not see (endpoints/list.ts). */
 interface ListFacts {

@@ -1,5 +1,6 @@
 /** The query of lists of calls, and the cursor of their pages. */
-import * as z from "zod";
+import * as z from "zod/mini";
+import { characters } from "../../core/shapes.ts";
 import type { CallRow, Position } from "../../platform/d1/call-rows.ts";
 import { type CallFilter, listCalls } from "../../platform/d1/calls.ts";
 import { moment } from "./fields.ts";
@@ -8,20 +9,20 @@ import { invalid } from "./problem.ts";
 /** `<time>-<table>-<row>`. Only its form is checked: an invented one reads an odd page of what its caller may see. */
 const CURSOR = /^(\d{1,15})-([01])-(\d{1,15})$/;
 
-const text = z.string().min(1).max(400).optional();
+const text = z.optional(characters(1, 400));
 export const callQuery = {
   model: text,
-  outcome: z.enum(["completed", "client_gone", "stream_broken", "failed", "expired", "refused"]).optional(),
-  status: z.coerce.number<string>().int().min(100).max(599).optional(),
+  outcome: z.optional(z.enum(["completed", "client_gone", "stream_broken", "failed", "expired", "refused"])),
+  status: z.optional(z.coerce.number<string>().check(z.int(), z.minimum(100), z.maximum(599))),
   reason: text,
-  from: moment.optional().meta({ description: "Inclusive, of the time a call ended; `-24h` is so long ago" }),
-  to: moment.optional().meta({ description: "Exclusive" }),
-  limit: z.coerce.number<string>().int().min(1).max(500).default(100).meta({ description: "Rows in an answer" }),
+  from: z.optional(moment).check(z.describe("Inclusive, of the time a call ended; `-24h` is so long ago")),
+  to: z.optional(moment).check(z.describe("Exclusive")),
+  limit: z
+    ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(500)), 100)
+    .check(z.describe("Rows in an answer")),
   cursor: z
-    .string()
-    .regex(CURSOR, "must be a `next_cursor` of this list")
-    .optional()
-    .meta({ description: "`next_cursor` of the page before" }),
+    .optional(z.string().check(z.regex(CURSOR, "must be a `next_cursor` of this list")))
+    .check(z.describe("`next_cursor` of the page before")),
 };
 const Query = z.object(callQuery);
 

@@ -2,7 +2,7 @@
  * The record of one call, as operators and tenants read it. Tenants see neither cost, upstreams, tries nor what the
  * operator lost.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { toUsd } from "../../core/pricing/money.ts";
 import type { UnitPrices } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, UNITS, type Unit, type Usage } from "../../core/pricing/usage.ts";
@@ -17,48 +17,48 @@ export const quantityShown = (unit: Unit, metered: number): number =>
 
 const units = <Schema extends z.core.$ZodType>(schema: Schema) =>
   z.object(
-    Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.optional(schema)])) as Record<Unit, z.ZodOptional<Schema>>,
+    Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.optional(schema)])) as Record<Unit, z.ZodMiniOptional<Schema>>,
   );
 
 const shared = {
-  id: z.string().meta({ description: "The `x-request-id` of its answer" }),
+  id: z.string().check(z.describe("The `x-request-id` of its answer")),
   key: z.string(),
-  team: z.string().nullable(),
+  team: z.nullable(z.string()),
   endpoint: z.string(),
-  model: z.string().nullable().meta({ description: "As called; null: a refused call whose model was not found out" }),
-  alias: z.string().nullable(),
-  region: z.string().nullable(),
-  country: z.string().nullable().meta({ description: "Two letters, where the edge knows it" }),
-  stream: z.boolean().nullable().meta({ description: "Null: not recorded" }),
+  model: z.nullable(z.string()).check(z.describe("As called; null: a refused call whose model was not found out")),
+  alias: z.nullable(z.string()),
+  region: z.nullable(z.string()),
+  country: z.nullable(z.string()).check(z.describe("Two letters, where the edge knows it")),
+  stream: z.nullable(z.boolean()).check(z.describe("Null: not recorded")),
   status: z.int(),
   outcome: z.enum(["completed", "client_gone", "stream_broken", "failed", "expired", "refused"]),
-  reason: z.string().nullable(),
+  reason: z.nullable(z.string()),
   started_at: timeAnswer,
   ended_at: timeAnswer,
   latency_ms: z.int(),
-  first_byte_ms: z.int().nullable(),
+  first_byte_ms: z.nullable(z.int()),
   usage: units(z.number()),
   source: z.enum(["exact", "own_count", "none"]),
   charged_usd: usdAnswer,
-  held_usd: usdAnswer.nullable(),
-  prices: units(usdAnswer).nullable().meta({ description: "USD per unit, as fixed at admission; null: not recorded" }),
+  held_usd: z.nullable(usdAnswer),
+  prices: z.nullable(units(usdAnswer)).check(z.describe("USD per unit, as fixed at admission; null: not recorded")),
 };
-export const TenantCallAnswer = z.object(shared).meta({ id: "TenantCall" });
+export const TenantCallAnswer = z.object(shared).register(z.globalRegistry, { id: "TenantCall" });
 
 const tried = z.object({ upstream: z.string(), model: z.string(), result: z.string(), ms: z.int() });
 export const callFields = {
   ...shared,
   account: z.string(),
-  upstream: z.string().nullable(),
-  target_model: z.string().nullable(),
+  upstream: z.nullable(z.string()),
+  target_model: z.nullable(z.string()),
   price_rule: z.string(),
   cost_usd: usdAnswer,
-  costs: units(usdAnswer).nullable().meta({ description: "What the operator pays per unit at the target that served" }),
-  overrun_usd: usdAnswer.meta({ description: "Used beyond what was held; borne by the operator" }),
-  loss_usd: usdAnswer.meta({ description: "Executed, or perhaps, and never charged" }),
-  tries: z.array(tried).nullable().meta({ description: "In order; null: not recorded" }),
+  costs: z.nullable(units(usdAnswer)).check(z.describe("What the operator pays per unit at the target that served")),
+  overrun_usd: usdAnswer.check(z.describe("Used beyond what was held; borne by the operator")),
+  loss_usd: usdAnswer.check(z.describe("Executed, or perhaps, and never charged")),
+  tries: z.nullable(z.array(tried)).check(z.describe("In order; null: not recorded")),
 };
-export const CallAnswer = z.object(callFields).meta({ id: "Call" });
+export const CallAnswer = z.object(callFields).register(z.globalRegistry, { id: "Call" });
 
 const usageShown = (usage: Usage) => mapUnits(usage, (quantity, unit) => quantityShown(unit, quantity));
 const rates = (prices: UnitPrices | null | undefined) => (prices ? mapUnits(prices, toUsd) : null);

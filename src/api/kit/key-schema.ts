@@ -1,5 +1,5 @@
 /** Keys in bodies and answers: the same for the operator's API and for owners who manage their account's keys. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Used } from "../../core/account/account-views.ts";
 import type { Ceiling } from "../../core/account/permissions.ts";
 import {
@@ -12,14 +12,17 @@ import {
   SCOPES,
 } from "../../core/account/tenant.ts";
 import { asId, type TeamId } from "../../core/ids.ts";
+import { characters } from "../../core/shapes.ts";
 import { limitAnswers, limitFields, MODEL_NAME, name, time, timeAnswer, usedAnswers } from "./fields.ts";
 import { limitsFrom, limitsIn, serializeLimits, serializeUsed, toIso, toIsoOrNull } from "./serializers.ts";
 
 const allowed = z
   .string()
-  .refine(
-    (entry) => MODEL_NAME.test(entry) && !entry.slice(0, -1).includes("*"),
-    "must be a model's name, or a beginning and `*`",
+  .check(
+    z.refine(
+      (entry) => MODEL_NAME.test(entry) && !entry.slice(0, -1).includes("*"),
+      "must be a model's name, or a beginning and `*`",
+    ),
   );
 
 /** A name has at most 200 characters. */
@@ -28,35 +31,39 @@ const METADATA_ENTRIES = 50;
 /** As JSON, in UTF-8. */
 const METADATA_BYTES = 4_096;
 const bytesOf = (value: unknown): number => new TextEncoder().encode(JSON.stringify(value)).length;
-const metadata = z
-  .record(z.string().min(1).max(64), z.string().max(500))
-  .refine((entries) => Object.keys(entries).length <= METADATA_ENTRIES, `must have at most ${METADATA_ENTRIES} entries`)
-  .refine((entries) => bytesOf(entries) <= METADATA_BYTES, `must have at most ${METADATA_BYTES} bytes as JSON`);
+const metadata = z.record(characters(1, 64), z.string().check(z.maxLength(500))).check(
+  z.refine(
+    (entries) => Object.keys(entries).length <= METADATA_ENTRIES,
+    `must have at most ${METADATA_ENTRIES} entries`,
+  ),
+  z.refine((entries) => bytesOf(entries) <= METADATA_BYTES, `must have at most ${METADATA_BYTES} bytes as JSON`),
+);
 
 const fields = {
   name,
-  team: z.string().max(100).nullable().optional().meta({ description: "Id of a live team of this account" }),
-  user: z.int().min(0).nullable().optional().meta({ description: "The person that the key belongs to" }),
-  role: z.enum(ROLES).optional().meta({ description: "`member` where absent" }),
+  team: z.nullish(z.string().check(z.maxLength(100))).check(z.describe("Id of a live team of this account")),
+  user: z.nullish(z.int().check(z.minimum(0))).check(z.describe("The person that the key belongs to")),
+  role: z.optional(z.enum(ROLES)).check(z.describe("`member` where absent")),
   scopes: z
-    .array(z.enum(SCOPES))
-    .min(1)
-    .refine((scopes) => new Set(scopes).size === scopes.length, "must not name a scope twice")
-    .optional()
-    .meta({ description: '`["inference"]` where absent' }),
+    .optional(
+      z.array(z.enum(SCOPES)).check(
+        z.minLength(1),
+        z.refine((scopes) => new Set(scopes).size === scopes.length, "must not name a scope twice"),
+      ),
+    )
+    .check(z.describe('`["inference"]` where absent')),
   models: z
-    .array(allowed)
-    .max(MOST_MODELS)
-    .nullable()
-    .optional()
-    .meta({ description: "Names, or beginnings with `*`; null: every model", example: ["chat", "llama-*"] }),
-  expires_at: time.nullable().optional(),
-  blocked: z.boolean().optional(),
-  metadata: metadata.optional(),
+    .nullish(z.array(allowed).check(z.maxLength(MOST_MODELS)))
+    .check(z.meta({ description: "Names, or beginnings with `*`; null: every model", example: ["chat", "llama-*"] })),
+  expires_at: z.nullish(time),
+  blocked: z.optional(z.boolean()),
+  metadata: z.optional(metadata),
   ...limitFields,
 };
-export const KeyBody = z.strictObject(fields).meta({ id: "KeyBody" });
-export const KeyPatch = z.strictObject({ ...fields, name: name.optional() }).meta({ id: "KeyPatch" });
+export const KeyBody = z.strictObject(fields).register(z.globalRegistry, { id: "KeyBody" });
+export const KeyPatch = z
+  .strictObject({ ...fields, name: z.optional(name) })
+  .register(z.globalRegistry, { id: "KeyPatch" });
 type KeyBodyOutput = z.output<typeof KeyBody>;
 type KeyPatchBody = z.output<typeof KeyPatch>;
 
@@ -65,39 +72,38 @@ const LONGEST_GRACE_SECONDS = 30 * 24 * 60 * 60;
 export const RotateBody = z
   .strictObject({
     grace_seconds: z
-      .number()
-      .min(0)
-      .max(LONGEST_GRACE_SECONDS)
-      .default(0)
-      .meta({ description: "How long the old secret works on" }),
+      ._default(z.number().check(z.minimum(0), z.maximum(LONGEST_GRACE_SECONDS)), 0)
+      .check(z.describe("How long the old secret works on")),
   })
-  .meta({ id: "RotateBody" });
+  .register(z.globalRegistry, { id: "RotateBody" });
 
 /** A key as its own holder reads it with the account. */
 export const HeldKeyAnswer = z
   .object({
     id: z.string(),
     name: z.string(),
-    team: z.string().nullable(),
-    user: z.int().nullable(),
+    team: z.nullable(z.string()),
+    user: z.nullable(z.int()),
     role: z.enum(ROLES),
     scopes: z.array(z.enum(SCOPES)),
-    models: z.array(z.string()).nullable(),
-    expires_at: timeAnswer.nullable(),
+    models: z.nullable(z.array(z.string())),
+    expires_at: z.nullable(timeAnswer),
     blocked: z.boolean(),
     metadata: z.record(z.string(), z.string()),
     last_four: z.string(),
     created_at: timeAnswer,
-    revoked_at: timeAnswer.nullable(),
+    revoked_at: z.nullable(timeAnswer),
     ...limitAnswers,
   })
-  .meta({ id: "HeldKey" });
-export const KeyAnswer = HeldKeyAnswer.extend(usedAnswers).meta({ id: "Key" });
-export const NewKeyAnswer = KeyAnswer.extend({
-  key: z.string().nullable().meta({
-    description: "The secret, shown this once; null in the answer to a repeat: rotate the key to get one",
-  }),
-}).meta({ id: "NewKey" });
+  .register(z.globalRegistry, { id: "HeldKey" });
+export const KeyAnswer = z.extend(HeldKeyAnswer, usedAnswers).register(z.globalRegistry, { id: "Key" });
+export const NewKeyAnswer = z
+  .extend(KeyAnswer, {
+    key: z
+      .nullable(z.string())
+      .check(z.describe("The secret, shown this once; null in the answer to a repeat: rotate the key to get one")),
+  })
+  .register(z.globalRegistry, { id: "NewKey" });
 
 export const serializeHeldKey = (key: Key) => ({
   id: key.id,

@@ -5,7 +5,7 @@
  */
 
 import type { Env } from "hono";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { sees } from "../../core/account/permissions.ts";
 import type { Key } from "../../core/account/tenant.ts";
@@ -43,7 +43,7 @@ const routesAt = ({ base, refusals }: ManagedAt<never>) => ({
     path: `${base}/keys`,
     roles: READERS,
     summary: "List the keys that are not revoked; a key of a team sees that team's",
-    query: z.strictObject({ ...numberedPage, team: z.string().optional().meta({ description: "Those of this team" }) }),
+    query: z.strictObject({ ...numberedPage, team: z.optional(z.string()).check(z.describe("Those of this team")) }),
     answers: { 200: answers("Keys, oldest first", listOf(KeyAnswer)) },
     refusals,
   }),

@@ -2,9 +2,10 @@
  * Makes an OpenAPI 3.1 document from the routes of an API. Its schemas are those that validate, as zod writes them in
  * JSON Schema. A schema with an id becomes a component.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { LONGEST_IDEMPOTENCY_KEY } from "../../core/account/idempotency.ts";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
+import { listFacts } from "../../core/schema-words.ts";
 import { ComputeErrorBody, ErrorBody, VideoErrorBody } from "./problem.ts";
 import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "./route.ts";
 
@@ -143,6 +144,24 @@ function queryParameters(route: Route, schemas: Components): JsonObject[] {
   }));
 }
 
+/** The JSON Schema of a schema. zod does not see the items of a list of ours (core/endpoints/list.ts). */
+export function jsonSchemaOf(schema: z.core.$ZodType, io: "input" | "output"): JsonObject {
+  return z.toJSONSchema(schema, {
+    io,
+    unrepresentable: "any",
+    override: ({ zodSchema, jsonSchema }) => {
+      const facts = listFacts(zodSchema);
+      if (!facts) return;
+      const { $schema: _, ...items } = jsonSchemaOf(facts.item, "input");
+      Object.assign(jsonSchema, {
+        items,
+        ...(facts.least && { minItems: facts.least }),
+        ...(facts.most !== undefined && { maxItems: facts.most }),
+      });
+    },
+  }) as JsonObject;
+}
+
 /** Collects the schemas that have an id, and refers to them. */
 class Components {
   readonly all: JsonObject = {};
@@ -150,12 +169,7 @@ class Components {
   use(schema: z.core.$ZodType, io: "input" | "output"): JsonObject {
     const id = z.globalRegistry.get(schema)?.id;
     if (id !== undefined && Object.hasOwn(this.all, id)) return { $ref: `#/components/schemas/${id}` };
-    const {
-      $schema: _,
-      $defs = {},
-      id: __,
-      ...own
-    } = referring(z.toJSONSchema(schema, { io, unrepresentable: "any" }));
+    const { $schema: _, $defs = {}, id: __, ...own } = referring(jsonSchemaOf(schema, io));
     for (const [name, part] of Object.entries($defs as JsonObject)) this.all[name] ??= withoutId(part as JsonObject);
     if (id === undefined) return own;
     // zod puts a schema with an id among the definitions and refers to it, or writes it in place.
@@ -164,7 +178,7 @@ class Components {
   }
 
   inline(schema: z.core.$ZodType): JsonObject {
-    return z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as JsonObject;
+    return jsonSchemaOf(schema, "input");
   }
 }
 

@@ -3,7 +3,7 @@
  * handler throws a `Problem`; only `answerError` turns one, or any unexpected error, into HTTP.
  */
 import type { Context } from "hono";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { LogLine } from "../../gateway/ports.ts";
 
 export type ProblemStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 429 | 500 | 503;
@@ -52,7 +52,7 @@ export const tooMany = (what: "keys" | "teams", most: number): Problem =>
 export const ErrorBody = z
   .object({
     error: z.object({
-      message: z.string().meta({ description: "What is wrong and what to do" }),
+      message: z.string().check(z.describe("What is wrong and what to do")),
       type: z.enum([
         "invalid_request_error",
         "insufficient_quota",
@@ -61,15 +61,17 @@ export const ErrorBody = z
         "idempotency_error",
         "server_error",
       ]),
-      param: z.string().nullable().meta({ description: "The field to blame, in dots" }),
+      param: z.nullable(z.string()).check(z.describe("The field to blame, in dots")),
       code: z.string(),
     }),
   })
-  .meta({ id: "Error" });
+  .register(z.globalRegistry, { id: "Error" });
 
 /** The contract's other error shapes: of video, and of the compute API. */
-export const VideoErrorBody = z.object({ error: z.string(), code: z.string() }).meta({ id: "VideoError" });
-export const ComputeErrorBody = z.object({ error: z.string() }).meta({ id: "ComputeError" });
+export const VideoErrorBody = z
+  .object({ error: z.string(), code: z.string() })
+  .register(z.globalRegistry, { id: "VideoError" });
+export const ComputeErrorBody = z.object({ error: z.string() }).register(z.globalRegistry, { id: "ComputeError" });
 
 /** Turns an error from a handler into a response. */
 export function answerError(error: unknown, context: Context, log: (line: LogLine) => void): Response {

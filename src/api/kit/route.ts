@@ -9,7 +9,7 @@
  * Worker: 70 KB of the bundle, gzipped.
  */
 import type { Context, Env, Hono } from "hono";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Allowed } from "../../core/account/operators.ts";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { parseJson } from "../../core/formats/json.ts";
@@ -93,8 +93,8 @@ export type Reply<A extends Answers> = {
 export const route = <
   const Path extends string,
   A extends Answers,
-  Query extends z.core.$ZodType = z.ZodObject<Record<never, never>>,
-  Body extends z.core.$ZodType = z.ZodUndefined,
+  Query extends z.core.$ZodType = z.ZodMiniObject<Record<never, never>>,
+  Body extends z.core.$ZodType = z.ZodMiniUndefined,
 >(
   description: Route<Path, Query, Body, A>,
 ): Route<Path, Query, Body, A> => description;

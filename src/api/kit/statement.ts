@@ -3,7 +3,7 @@
  * Balances and credits are the ledger's. The charges by model are those of the usage reports; what the two differ by, as
  * long as events are on their way, stands as `unreported_usd`.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { LedgerSpan } from "../../core/account/account-views.ts";
 import type { AccountId } from "../../core/ids.ts";
 import { formatUsd } from "../../core/pricing/money.ts";
@@ -17,10 +17,9 @@ import { toIso } from "./serializers.ts";
 
 export const statementQuery = {
   month: z
-    .string()
-    .optional()
-    .meta({ description: "Of UTC, such as `2026-11`; this one where absent", example: "2026-11" }),
-  format: z.enum(["json", "csv"]).default("json"),
+    .optional(z.string())
+    .check(z.meta({ description: "Of UTC, such as `2026-11`; this one where absent", example: "2026-11" })),
+  format: z._default(z.enum(["json", "csv"]), "json"),
 };
 
 export const StatementAnswer = z
@@ -29,21 +28,19 @@ export const StatementAnswer = z
     month: z.string(),
     from: timeAnswer,
     to: timeAnswer,
-    complete: z.boolean().meta({ description: "False while the month lasts" }),
+    complete: z.boolean().check(z.describe("False while the month lasts")),
     opening_usd: usdAnswer,
     credits: z
-      .array(z.object({ at: timeAnswer, kind: z.string(), amount_usd: usdAnswer, reference: z.string().nullable() }))
-      .meta({ description: "Top-ups, refunds and corrections, oldest first; at most 1,000 of `credit_count`" }),
+      .array(z.object({ at: timeAnswer, kind: z.string(), amount_usd: usdAnswer, reference: z.nullable(z.string()) }))
+      .check(z.describe("Top-ups, refunds and corrections, oldest first; at most 1,000 of `credit_count`")),
     credit_count: z.int(),
     credits_usd: usdAnswer,
     charges: z.array(z.object({ model: z.string(), calls: z.int(), charged_usd: usdAnswer })),
-    charges_usd: usdAnswer.meta({ description: "By the ledger; what rentals were given back is taken off" }),
-    unreported_usd: usdAnswer.meta({
-      description: "Charged, and not in a usage report yet; 0 some seconds after a call",
-    }),
-    closing_usd: usdAnswer.meta({ description: "opening + credits - charges" }),
+    charges_usd: usdAnswer.check(z.describe("By the ledger; what rentals were given back is taken off")),
+    unreported_usd: usdAnswer.check(z.describe("Charged, and not in a usage report yet; 0 some seconds after a call")),
+    closing_usd: usdAnswer.check(z.describe("opening + credits - charges")),
   })
-  .meta({ id: "Statement" });
+  .register(z.globalRegistry, { id: "Statement" });
 
 export interface Month {
   readonly name: string;

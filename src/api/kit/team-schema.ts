@@ -1,5 +1,5 @@
 /** Teams in bodies and answers: the same for the operator's API and for owners who manage their account's teams. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Used } from "../../core/account/account-views.ts";
 import type { Ceiling } from "../../core/account/permissions.ts";
 import { type Changes, NO_LIMITS, type Team, type TeamFields } from "../../core/account/tenant.ts";
@@ -7,22 +7,22 @@ import { limitAnswers, limitFields, name, timeAnswer, usedAnswers } from "./fiel
 import { limitsFrom, limitsIn, serializeLimits, serializeUsed, toIso, toIsoOrNull } from "./serializers.ts";
 
 export const TeamBody = z
-  .strictObject({ name, blocked: z.boolean().optional(), ...limitFields })
-  .meta({ id: "TeamBody" });
+  .strictObject({ name, blocked: z.optional(z.boolean()), ...limitFields })
+  .register(z.globalRegistry, { id: "TeamBody" });
 export const TeamPatch = z
-  .strictObject({ name: name.optional(), blocked: z.boolean().optional(), ...limitFields })
-  .meta({ id: "TeamPatch" });
+  .strictObject({ name: z.optional(name), blocked: z.optional(z.boolean()), ...limitFields })
+  .register(z.globalRegistry, { id: "TeamPatch" });
 export const TeamAnswer = z
   .object({
     id: z.string(),
     name: z.string(),
     blocked: z.boolean(),
     created_at: timeAnswer,
-    deleted_at: timeAnswer.nullable(),
+    deleted_at: z.nullable(timeAnswer),
     ...usedAnswers,
     ...limitAnswers,
   })
-  .meta({ id: "Team" });
+  .register(z.globalRegistry, { id: "Team" });
 
 /** `used`: absent of a team that was just made. */
 export const serializeTeam = (team: Team, used?: Used) => ({

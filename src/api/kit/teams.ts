@@ -4,7 +4,7 @@
  */
 
 import type { Env } from "hono";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { sees } from "../../core/account/permissions.ts";
 import type { Team } from "../../core/account/tenant.ts";

@@ -1,5 +1,5 @@
 /** Usage reports in JSON and CSV: the same rows, USD as numbers and as exact decimal text. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { formatUsd } from "../../core/pricing/money.ts";
 import { UNIT_NAMES, type Unit } from "../../core/pricing/usage.ts";
 import type { UsageGroup, UsageRow } from "../../platform/d1/usage-report.ts";
@@ -12,25 +12,25 @@ export type Reader = "operator" | "tenant";
 
 const counts = {
   calls: z.int(),
-  errors: z.int().meta({ description: "Calls that failed, broke off or expired" }),
-  ...(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.number()])) as Record<Unit, z.ZodNumber>),
+  errors: z.int().check(z.describe("Calls that failed, broke off or expired")),
+  ...(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.number()])) as Record<Unit, z.ZodMiniNumber>),
 };
 const groups = {
-  account: z.string().optional(),
-  team: z.string().nullable().optional(),
-  key: z.string().optional(),
-  model: z.string().optional(),
-  alias: z.string().nullable().optional(),
-  upstream: z.string().nullable().optional(),
-  region: z.string().nullable().optional(),
-  endpoint: z.string().nullable().optional(),
-  status: z.int().nullable().optional().meta({ description: "Null in sums from before it was kept" }),
-  reason: z.string().nullable().optional(),
-  country: z.string().nullable().optional(),
-  day: z.string().optional().meta({ format: "date" }),
-  hour: timeAnswer.optional(),
+  account: z.optional(z.string()),
+  team: z.nullish(z.string()),
+  key: z.optional(z.string()),
+  model: z.optional(z.string()),
+  alias: z.nullish(z.string()),
+  upstream: z.nullish(z.string()),
+  region: z.nullish(z.string()),
+  endpoint: z.nullish(z.string()),
+  status: z.nullish(z.int()).check(z.describe("Null in sums from before it was kept")),
+  reason: z.nullish(z.string()),
+  country: z.nullish(z.string()),
+  day: z.optional(z.string()).check(z.meta({ format: "date" })),
+  hour: z.optional(timeAnswer),
 };
-const latency = { latency_ms: z.int().meta({ description: "Mean over all calls" }) };
+const latency = { latency_ms: z.int().check(z.describe("Mean over all calls")) };
 
 export const UsageAnswer = z
   .object({
@@ -38,19 +38,19 @@ export const UsageAnswer = z
     ...counts,
     cost_usd: usdAnswer,
     price_usd: usdAnswer,
-    margin_usd: usdAnswer.meta({ description: "Price less cost" }),
-    overrun_usd: usdAnswer.meta({ description: "Beyond what was held; borne by the operator" }),
-    loss_usd: usdAnswer.meta({ description: "Executed, or perhaps, and never charged" }),
+    margin_usd: usdAnswer.check(z.describe("Price less cost")),
+    overrun_usd: usdAnswer.check(z.describe("Beyond what was held; borne by the operator")),
+    loss_usd: usdAnswer.check(z.describe("Executed, or perhaps, and never charged")),
     ...latency,
-    low_input_calls: z.int().meta({
-      description: "Charged by an input figure of the upstream below a tenth of what was sent by our own count",
-    }),
+    low_input_calls: z
+      .int()
+      .check(z.describe("Charged by an input figure of the upstream below a tenth of what was sent by our own count")),
   })
-  .meta({ id: "UsageRow" });
+  .register(z.globalRegistry, { id: "UsageRow" });
 const { account: _a, upstream: _u, ...tenantGroups } = groups;
 export const TenantUsageAnswer = z
   .object({ ...tenantGroups, ...counts, price_usd: usdAnswer, ...latency })
-  .meta({ id: "TenantUsageRow" });
+  .register(z.globalRegistry, { id: "TenantUsageRow" });
 
 /** A column: its name, and its cell in a row. */
 type Column = readonly [name: string, cell: (row: UsageRow) => Cell];

@@ -1,5 +1,5 @@
 /** A usage report as a response: one page of JSON, or all of it in CSV. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { brief } from "../../core/schema-words.ts";
 import { HOUR_MS } from "../../platform/d1/usage-events.ts";
 import { rawUsageKeptFrom, reportUsage, USAGE_GROUPS, type UsageGroup } from "../../platform/d1/usage-report.ts";
@@ -12,36 +12,30 @@ const CSV_PAGE = 5_000;
 
 /** `group_by` as a comma-separated list of names. */
 const groupBy = (allowed: readonly UsageGroup[]) =>
-  brief(z.string())
-    .default("")
-    .meta({ description: `Any of ${allowed.join(", ")}, between commas` })
-    .transform((text, context): UsageGroup[] => {
+  z.pipe(
+    z._default(brief(z.string()), "").check(z.describe(`Any of ${allowed.join(", ")}, between commas`)),
+    z.transform((text, context): UsageGroup[] => {
       const named = [...new Set(text.split(",").map((part) => part.trim()))].filter((part) => part !== "");
       const unknown = named.find((part) => !allowed.includes(part as UsageGroup));
       if (unknown === undefined) return named as UsageGroup[];
-      context.addIssue({ code: "custom", message: `must be any of ${allowed.join(", ")}, between commas` });
+      const message = `must be any of ${allowed.join(", ")}, between commas`;
+      context.issues.push({ code: "custom", message, input: text });
       return z.NEVER;
-    });
+    }),
+  );
 
 /** The query of a report. `to` defaults to now, `from` to the beginning of that month. */
 export const reportQuery = (allowed: readonly UsageGroup[]) => ({
-  from: moment
-    .optional()
-    .meta({ description: "Inclusive; ISO 8601, Unix milliseconds or `-24h`; this month where absent" }),
-  to: moment.optional().meta({ description: "Exclusive; now where absent" }),
+  from: z
+    .optional(moment)
+    .check(z.describe("Inclusive; ISO 8601, Unix milliseconds or `-24h`; this month where absent")),
+  to: z.optional(moment).check(z.describe("Exclusive; now where absent")),
   group_by: groupBy(allowed),
-  format: z.enum(["json", "csv"]).default("json"),
-  limit: z.coerce
-    .number<string>()
-    .int()
-    .min(1)
-    .max(10_000)
-    .default(1_000)
-    .meta({ description: "Rows in a JSON answer" }),
-  cursor: z
-    .string()
-    .regex(/^\d{1,15}$/, "must be a `next_cursor` of this report")
-    .optional(),
+  format: z._default(z.enum(["json", "csv"]), "json"),
+  limit: z
+    ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(10_000)), 1_000)
+    .check(z.describe("Rows in a JSON answer")),
+  cursor: z.optional(z.string().check(z.regex(/^\d{1,15}$/, "must be a `next_cursor` of this report"))),
 });
 export const OPERATOR_GROUPS = USAGE_GROUPS;
 export const TENANT_GROUPS = USAGE_GROUPS.filter((group) => group !== "account" && group !== "upstream");

@@ -3,7 +3,7 @@
  * broke off is finished by sending it again with the same id.
  */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { AccountService } from "../../core/account/account-service.ts";
 import { READERS } from "../../core/account/operators.ts";
 import type { Account, AccountFields, Changes } from "../../core/account/tenant.ts";

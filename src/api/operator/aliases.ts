@@ -1,6 +1,6 @@
 /** `/admin/aliases`: public model names and their targets; with `account`, that account's own. */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import { toUsd } from "../../core/pricing/money.ts";
@@ -50,7 +50,7 @@ async function shown(context: AdminContext, row: AliasRow) {
   return serializeAlias(row, await readRouting(context.books, nowMs), nowMs);
 }
 
-const owner = z.string().optional().meta({ description: "The alias that this account has for itself" });
+const owner = z.optional(z.string()).check(z.describe("The alias that this account has for itself"));
 
 const put = route({
   id: "putAlias",

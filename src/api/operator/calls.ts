@@ -2,7 +2,7 @@
  * `/admin/calls`: single calls, and the proof of what each was charged. A proof names its ledger entries; they are read
  * from the account's object, which has the last word.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import type { LedgerEntry } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
@@ -23,24 +23,20 @@ const ProofAnswer = z
       z.object({
         unit: z.enum(UNIT_NAMES),
         quantity: z.number(),
-        price_usd: usdAnswer.meta({ description: "For `per` of the unit" }),
+        price_usd: usdAnswer.check(z.describe("For `per` of the unit")),
         per: z.number(),
       }),
     ),
-    sum_usd: usdAnswer.meta({ description: "Quantity x price / per, all lines, rounded up once to a nano-USD" }),
+    sum_usd: usdAnswer.check(z.describe("Quantity x price / per, all lines, rounded up once to a nano-USD")),
     held_usd: usdAnswer,
-    charged_usd: usdAnswer.meta({ description: "The sum, but never more than was held" }),
-    price_rule: z
-      .string()
-      .meta({ description: "`book:`, `plan:` or `free`, the row that it came from, and its markup" }),
+    charged_usd: usdAnswer.check(z.describe("The sum, but never more than was held")),
+    price_rule: z.string().check(z.describe("`book:`, `plan:` or `free`, the row that it came from, and its markup")),
     entries: z
       .array(z.object({ id: z.int(), at: timeAnswer, kind: z.string(), amount_usd: usdAnswer, balance_usd: usdAnswer }))
-      .meta({ description: "Of the ledger: a charge is negative" }),
-    ok: z
-      .boolean()
-      .meta({ description: "The ledger's entries come to what was charged, and that to the sum or the hold" }),
+      .check(z.describe("Of the ledger: a charge is negative")),
+    ok: z.boolean().check(z.describe("The ledger's entries come to what was charged, and that to the sum or the hold")),
   })
-  .meta({ id: "Proof" });
+  .register(z.globalRegistry, { id: "Proof" });
 
 const list = route({
   id: "listCalls",
@@ -50,10 +46,10 @@ const list = route({
   summary: "List single calls, newest first",
   query: z.strictObject({
     ...callQuery,
-    account: z.string().optional(),
-    team: z.string().optional(),
-    key: z.string().optional(),
-    upstream: z.string().optional(),
+    account: z.optional(z.string()),
+    team: z.optional(z.string()),
+    key: z.optional(z.string()),
+    upstream: z.optional(z.string()),
   }),
   answers: { 200: answers("Calls; a page may be short and yet have a cursor", listOf(CallAnswer)) },
 });
@@ -69,9 +65,9 @@ const get = route({
       z
         .object({
           ...callFields,
-          proof: ProofAnswer.nullable().meta({ description: "Null: its prices were not recorded" }),
+          proof: z.nullable(ProofAnswer).check(z.describe("Null: its prices were not recorded")),
         })
-        .meta({ id: "ProvedCall" }),
+        .register(z.globalRegistry, { id: "ProvedCall" }),
     ),
   },
 });

@@ -1,5 +1,5 @@
 /** What the operator sees of compute: resources of an account, and what lists of an upstream showed. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { KnownTag } from "../../core/compute/calls.ts";
 import type { BrokerView, Seen } from "../../core/compute/control.ts";
 import { type InferenceRow, isUnpaid } from "../../core/compute/inference.ts";
@@ -18,27 +18,27 @@ export const ResourceAnswer = z
     id: z.int(),
     kind: z
       .enum(["instance", "cluster", "drive", "filesystem", "inference"])
-      .meta({ description: "`inference`: an instance by the hour" }),
+      .check(z.describe("`inference`: an instance by the hour")),
     name: z.string(),
     status: z.string(),
     upstream: z.string(),
-    upstream_id: z.int().nullable(),
-    tag: z.string().meta({ description: "Its name upstream" }),
+    upstream_id: z.nullable(z.int()),
+    tag: z.string().check(z.describe("Its name upstream")),
     key: z.string(),
-    gpu_type: z.string().nullable(),
+    gpu_type: z.nullable(z.string()),
     gpus: z.int(),
-    size_gb: z.int().nullable().meta({ description: "Of a drive or filesystem" }),
-    hourly_price_usd: usdAnswer.nullable(),
-    hourly_cost_usd: usdAnswer.nullable(),
-    daily_price_usd: usdAnswer.nullable().meta({ description: "Of a drive or filesystem" }),
-    daily_cost_usd: usdAnswer.nullable(),
-    unpaid_days: z.int().nullable().meta({ description: "Of a drive or filesystem: begun and not paid yet" }),
+    size_gb: z.nullable(z.int()).check(z.describe("Of a drive or filesystem")),
+    hourly_price_usd: z.nullable(usdAnswer),
+    hourly_cost_usd: z.nullable(usdAnswer),
+    daily_price_usd: z.nullable(usdAnswer).check(z.describe("Of a drive or filesystem")),
+    daily_cost_usd: z.nullable(usdAnswer),
+    unpaid_days: z.nullable(z.int()).check(z.describe("Of a drive or filesystem: begun and not paid yet")),
     held_usd: usdAnswer,
-    paid_until: timeAnswer.nullable(),
-    end_wanted: z.string().nullable().meta({ description: "Why its end is wanted; null: it is not" }),
+    paid_until: z.nullable(timeAnswer),
+    end_wanted: z.nullable(z.string()).check(z.describe("Why its end is wanted; null: it is not")),
     created_at: timeAnswer,
   })
-  .meta({ id: "ComputeResource" });
+  .register(z.globalRegistry, { id: "ComputeResource" });
 
 export function serializeResource(upstream: string, row: RentedRow, mounted: boolean): z.input<typeof ResourceAnswer> {
   const shared = {
@@ -119,31 +119,34 @@ const SeenAnswer = z
     kind: z.string(),
     upstream_id: z.int(),
     name: z.string(),
-    mark: z.enum(MARKS).meta({
-      description:
-        "`live`, `ended`: a row of ours has it; `unknown`: none has, by our tag or without one; `foreign`: another gateway's tag",
-    }),
-    account: z.int().nullable().meta({ description: "The account's number by its tag; null: not ours" }),
-    id: z.int().nullable().meta({ description: "The id that the account knows it by" }),
-    status: z.string().nullable().meta({ description: "As upstream shows it" }),
-    gpus: z.int().nullable(),
-    hourly_cost_usd: usdAnswer.nullable(),
-    hourly_price_usd: usdAnswer.nullable(),
+    mark: z
+      .enum(MARKS)
+      .check(
+        z.describe(
+          "`live`, `ended`: a row of ours has it; `unknown`: none has, by our tag or without one; `foreign`: another gateway's tag",
+        ),
+      ),
+    account: z.nullable(z.int()).check(z.describe("The account's number by its tag; null: not ours")),
+    id: z.nullable(z.int()).check(z.describe("The id that the account knows it by")),
+    status: z.nullable(z.string()).check(z.describe("As upstream shows it")),
+    gpus: z.nullable(z.int()),
+    hourly_cost_usd: z.nullable(usdAnswer),
+    hourly_price_usd: z.nullable(usdAnswer),
   })
-  .meta({ id: "ComputeSeen" });
+  .register(z.globalRegistry, { id: "ComputeSeen" });
 
 export const UpstreamComputeAnswer = z
   .object({
     upstream: z.string(),
-    balance_usd: usdAnswer.nullable().meta({ description: "The upstream account's own; null: not read yet" }),
-    balance_at: timeAnswer.nullable(),
+    balance_usd: z.nullable(usdAnswer).check(z.describe("The upstream account's own; null: not read yet")),
+    balance_at: z.nullable(timeAnswer),
     burn_usd_per_hour: usdAnswer,
-    runway_hours: z.number().nullable().meta({ description: "Until that balance is used up; null: nothing runs" }),
+    runway_hours: z.nullable(z.number()).check(z.describe("Until that balance is used up; null: nothing runs")),
     calls_last_minute: z.object({ stop: z.int(), create: z.int(), call: z.int(), list: z.int() }),
-    paused_until: timeAnswer.nullable(),
-    seen: z.array(SeenAnswer).meta({ description: "What the last lists showed" }),
+    paused_until: z.nullable(timeAnswer),
+    seen: z.array(SeenAnswer).check(z.describe("What the last lists showed")),
   })
-  .meta({ id: "UpstreamCompute" });
+  .register(z.globalRegistry, { id: "UpstreamCompute" });
 
 type Mark = (typeof MARKS)[number];
 

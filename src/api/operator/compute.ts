@@ -3,7 +3,7 @@
  * end of what is nobody's.
  */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { type BrokerView, endOf } from "../../core/compute/control.ts";
 import { LISTED_KINDS, type ListedKind } from "../../core/compute/listing.ts";
@@ -50,7 +50,7 @@ const ofAccount = route({
   roles: READERS,
   summary: "The machines, storage and inference instances by the hour of an account that live, with their holds",
   answers: {
-    200: answers("What lives", z.object({ upstream: z.string().nullable(), data: z.array(ResourceAnswer) })),
+    200: answers("What lives", z.object({ upstream: z.nullable(z.string()), data: z.array(ResourceAnswer) })),
   },
 });
 const stop = route({
@@ -59,7 +59,7 @@ const stop = route({
   path: "/admin/accounts/{account}/compute/stop",
   summary:
     "End one resource of an account, or all that runs (storage only by its id); repeated until upstream shows it",
-  body: z.strictObject({ id: z.int().min(1).optional() }),
+  body: z.strictObject({ id: z.optional(z.int().check(z.minimum(1))) }),
   bodyOptional: true,
   answers: { 200: answers("What is being stopped", z.object({ stopping: z.array(z.int()) })) },
 });
@@ -71,11 +71,10 @@ const terminate = route({
   summary: "End something upstream that no account has. What an account has is ended by its stop",
   body: z.strictObject({
     kind: z.enum(LISTED_KINDS),
-    upstream_id: z.int().min(0).meta({ description: "Its id upstream, as `seen` shows it" }),
+    upstream_id: z.int().check(z.minimum(0), z.describe("Its id upstream, as `seen` shows it")),
     foreign: z
-      .boolean()
-      .optional()
-      .meta({ description: "Also if its name is another gateway's tag, which may still use it" }),
+      .optional(z.boolean())
+      .check(z.describe("Also if its name is another gateway's tag, which may still use it")),
   }),
   answers: {
     200: answers("Upstream took it", z.object({ kind: z.string(), upstream_id: z.int(), ended: z.literal(true) })),

@@ -1,5 +1,5 @@
 /** `GET /admin/events`: who changed what, operators and tenants' owners and admins. Rows are added, never changed. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { type Change, listChanges } from "../../platform/d1/changes.ts";
 import type { AdminRoutes } from "../kit/context.ts";
 import { listOf, numberedPage, pageRequest, time, timeAnswer } from "../kit/fields.ts";
@@ -9,23 +9,23 @@ import { toIso } from "../kit/serializers.ts";
 /** Only owners see operators. */
 const OF_OPERATORS = ["createOperator", "updateOperator", "revokeOperator"];
 
-const state = z.looseObject({}).nullable();
+const state = z.nullable(z.looseObject({}));
 const EventAnswer = z
   .object({
     id: z.int(),
     at: timeAnswer,
     actor: z.object({ kind: z.enum(["operator", "key"]), id: z.string(), name: z.string() }),
-    account: z.string().nullable(),
-    action: z.string().meta({ description: "The call's operation id, such as `updateKey`" }),
-    target: z.string().meta({ description: "The path that was called" }),
-    fields: z.array(z.string()).meta({ description: "The fields of the body, also where their values are secret" }),
-    outcome: z.enum(["done", "partly", "unknown"]).meta({
-      description: "`unknown`: it broke off, and may have been made; `partly`: refused after a part was made",
-    }),
-    before: state.meta({ description: "The fields that differ, as they were; null: there was nothing" }),
-    after: state.meta({ description: "The same, as they are; null: there is nothing" }),
+    account: z.nullable(z.string()),
+    action: z.string().check(z.describe("The call's operation id, such as `updateKey`")),
+    target: z.string().check(z.describe("The path that was called")),
+    fields: z.array(z.string()).check(z.describe("The fields of the body, also where their values are secret")),
+    outcome: z
+      .enum(["done", "partly", "unknown"])
+      .check(z.describe("`unknown`: it broke off, and may have been made; `partly`: refused after a part was made")),
+    before: state.check(z.describe("The fields that differ, as they were; null: there was nothing")),
+    after: state.check(z.describe("The same, as they are; null: there is nothing")),
   })
-  .meta({ id: "ChangeEvent" });
+  .register(z.globalRegistry, { id: "ChangeEvent" });
 
 const list = route({
   id: "listEvents",
@@ -34,11 +34,11 @@ const list = route({
   summary: "Read the log of changes, newest first",
   query: z.strictObject({
     ...numberedPage,
-    account: z.string().optional(),
-    actor: z.string().optional().meta({ description: "An operator's id, `ADMIN_TOKEN`, or a key's id" }),
-    action: z.string().optional(),
-    from: time.optional(),
-    to: time.optional(),
+    account: z.optional(z.string()),
+    actor: z.optional(z.string()).check(z.describe("An operator's id, `ADMIN_TOKEN`, or a key's id")),
+    action: z.optional(z.string()),
+    from: z.optional(time),
+    to: z.optional(time),
   }),
   answers: { 200: answers("Changes", listOf(EventAnswer)) },
   roles: { support: "all", read: "all" },

@@ -6,7 +6,7 @@
  */
 import { Hono } from "hono/quick";
 import { TrieRouter } from "hono/router/trie-router";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { OPERATOR } from "../../core/account/permissions.ts";
 import { log } from "../../platform/log.ts";

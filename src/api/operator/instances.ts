@@ -1,6 +1,6 @@
 /** `/admin/instances`: user-deployed models `<name>:<instance_id>` and the accounts that own them. */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { sameHourly } from "../../core/compute/inference.ts";
 import { gpuModel } from "../../core/compute/market.ts";
@@ -62,7 +62,7 @@ const list = route({
   summary: "List the instances",
   query: z.strictObject({
     ...numberedPage,
-    account: z.string().optional().meta({ description: "Those of this account" }),
+    account: z.optional(z.string()).check(z.describe("Those of this account")),
   }),
   answers: { 200: answers("Instances by id", listOf(InstanceAnswer)) },
 });

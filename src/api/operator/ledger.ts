@@ -1,6 +1,6 @@
 /** `/admin/accounts/{account}/credits`, its ledger, and `/admin/audit/{account}`: the account's money. */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { signFits } from "../../core/account/ledger.ts";
 import { READERS } from "../../core/account/operators.ts";
 import type { Audit, Credit, LedgerEntry } from "../../core/account/tenant.ts";

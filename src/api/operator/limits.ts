@@ -1,5 +1,5 @@
 /** `GET /admin/accounts/{account}/limits`: each limit and budget that is set, and what counts against it now. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { LevelView, LimitView } from "../../core/account/account-views.ts";
 import { READERS } from "../../core/account/operators.ts";
 import { toUsd } from "../../core/pricing/money.ts";
@@ -16,18 +16,18 @@ const LevelAnswer = z
     limits: z.array(
       z.object({
         limit: z.string(),
-        allowed: z.number().meta({ description: "USD for `max_budget`" }),
-        used: z.number().meta({ description: "Of a budget: charged in its window, and held for calls in flight" }),
+        allowed: z.number().check(z.describe("USD for `max_budget`")),
+        used: z.number().check(z.describe("Of a budget: charged in its window, and held for calls in flight")),
         left: z.number(),
-        frees_at: timeAnswer.nullable().meta({
-          description: "When a full limit has room again, or a budget's window ends; null: not known or never",
-        }),
+        frees_at: z
+          .nullable(timeAnswer)
+          .check(z.describe("When a full limit has room again, or a budget's window ends; null: not known or never")),
       }),
     ),
-    spent_usd: usdAnswer.meta({ description: "Ever" }),
-    last_used_at: timeAnswer.nullable().meta({ description: "The last call that was charged" }),
+    spent_usd: usdAnswer.check(z.describe("Ever")),
+    last_used_at: z.nullable(timeAnswer).check(z.describe("The last call that was charged")),
   })
-  .meta({ id: "Level" });
+  .register(z.globalRegistry, { id: "Level" });
 
 const list = route({
   id: "listLimits",
@@ -36,11 +36,10 @@ const list = route({
   roles: READERS,
   summary: "Limits and budgets of the account, its live teams and its live keys, with what is used and left",
   query: z.strictObject({
-    limit: z.coerce.number<string>().int().min(1).max(1000).default(100).meta({ description: "Rows in an answer" }),
-    cursor: z
-      .string()
-      .regex(/^(teams|keys):\d{1,15}$/, "must be a `next_cursor` of this list")
-      .optional(),
+    limit: z
+      ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(1000)), 100)
+      .check(z.describe("Rows in an answer")),
+    cursor: z.optional(z.string().check(z.regex(/^(teams|keys):\d{1,15}$/, "must be a `next_cursor` of this list"))),
   }),
   answers: { 200: answers("The account, then teams, then keys", listOf(LevelAnswer)) },
 });

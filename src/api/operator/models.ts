@@ -4,7 +4,7 @@
  * request.
  */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import type { DatedPrices, ModelKind, ModelRow, ModelSettings } from "../../core/pricing/prices.ts";
 import {

@@ -2,7 +2,7 @@
  * `/admin/operators`: the operator's people, each with a token of its own and a role. Several tokens live at once, so one
  * is replaced without a gap: make the new one, use it, revoke the old one.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { OPERATOR_ROLES } from "../../core/account/operators.ts";
 import {
   addOperator,
@@ -21,26 +21,29 @@ import { toIso, toIsoOrNull } from "../kit/serializers.ts";
 /** Live tokens at once. */
 const MOST_OPERATORS = 200;
 
-const role = z.enum(OPERATOR_ROLES).meta({
-  description:
-    "`owner`: everything. `finance`: reads, credits, plans, prices. `support`: reads, blocks, revokes keys. `read`: reads",
-});
+const role = z
+  .enum(OPERATOR_ROLES)
+  .check(
+    z.describe(
+      "`owner`: everything. `finance`: reads, credits, plans, prices. `support`: reads, blocks, revokes keys. `read`: reads",
+    ),
+  );
 const fields = {
   id: z.string(),
   name: z.string(),
   role,
   last_four: z.string(),
   created_at: timeAnswer,
-  last_used_at: timeAnswer.nullable().meta({ description: "To the minute" }),
-  revoked_at: timeAnswer.nullable(),
+  last_used_at: z.nullable(timeAnswer).check(z.describe("To the minute")),
+  revoked_at: z.nullable(timeAnswer),
 };
-const OperatorAnswer = z.object(fields).meta({ id: "Operator" });
+const OperatorAnswer = z.object(fields).register(z.globalRegistry, { id: "Operator" });
 const NewOperatorAnswer = z
   .object({
     ...fields,
-    token: z.string().nullable().meta({ description: "Shown in this answer only; null in the answer to a repeat" }),
+    token: z.nullable(z.string()).check(z.describe("Shown in this answer only; null in the answer to a repeat")),
   })
-  .meta({ id: "NewOperator" });
+  .register(z.globalRegistry, { id: "NewOperator" });
 
 const serialize = (row: OperatorRow) => ({
   id: row.id,
@@ -57,7 +60,7 @@ const create = route({
   method: "post",
   path: "/admin/operators",
   summary: "Make an operator; its token is shown in this answer only",
-  body: z.strictObject({ name, role }).meta({ id: "OperatorBody" }),
+  body: z.strictObject({ name, role }).register(z.globalRegistry, { id: "OperatorBody" }),
   answers: { 201: answers("The operator with its token", NewOperatorAnswer) },
   secret: "token",
 });
@@ -81,7 +84,9 @@ const patch = route({
   method: "patch",
   path: "/admin/operators/{operator}",
   summary: "Change its name or role, from its next call on",
-  body: z.strictObject({ name: name.optional(), role: role.optional() }).meta({ id: "OperatorPatch" }),
+  body: z
+    .strictObject({ name: z.optional(name), role: z.optional(role) })
+    .register(z.globalRegistry, { id: "OperatorPatch" }),
   answers: { 200: answers("The operator", OperatorAnswer) },
 });
 const remove = route({

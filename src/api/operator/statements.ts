@@ -1,5 +1,5 @@
 /** Statements of a month: of one account, and of all. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { listAccounts } from "../../platform/d1/accounts.ts";
 import { type AdminRoutes, type OperatorContext, theAccount } from "../kit/context.ts";
@@ -35,11 +35,10 @@ const ofAll = route({
   summary: "The same of all accounts that are not deleted; CSV has all of them, JSON a page",
   query: z.strictObject({
     ...statementQuery,
-    limit: z.coerce.number<string>().int().min(1).max(100).default(50).meta({ description: "Accounts in an answer" }),
-    cursor: z
-      .string()
-      .regex(/^\d{1,15}$/, "must be a `next_cursor` of this list")
-      .optional(),
+    limit: z
+      ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(100)), 50)
+      .check(z.describe("Accounts in an answer")),
+    cursor: z.optional(z.string().check(z.regex(/^\d{1,15}$/, "must be a `next_cursor` of this list"))),
   }),
   answers: { 200: answers("Statements", listOf(StatementAnswer)) },
   alsoAs: "text/csv",

@@ -1,6 +1,6 @@
 /** `/admin/compute-templates`: defaults for the fields of a launch, which tenants name by the template's id. */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
 import { type LaunchTemplate, MOST_TEMPLATES } from "../../core/launch-templates.ts";

@@ -3,7 +3,7 @@
  * are kept from the key of service paths. Only the second turns service paths on: with the key a pod would hold the
  * operator's account.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { type EchoFault, echoFault } from "../../core/compute/service-check.ts";
 import { asObject } from "../../core/formats/json-fields.ts";
 import { type RoutingSnapshot, rowOf, type UpstreamRow } from "../../core/routing/routes.ts";
@@ -24,15 +24,14 @@ const PATIENCE_MS = 20_000;
 const CheckAnswer = z
   .object({
     ok: z.boolean(),
-    status: z.int().nullable().meta({ description: "Null: it did not answer" }),
+    status: z.nullable(z.int()).check(z.describe("Null: it did not answer")),
     latency_ms: z.int(),
     model: z
-      .string()
-      .nullable()
-      .meta({ description: "The first model that its key may call, or the one that was called" }),
-    problem: z.string().nullable().meta({ description: "What is wrong and what to do" }),
+      .nullable(z.string())
+      .check(z.describe("The first model that its key may call, or the one that was called")),
+    problem: z.nullable(z.string()).check(z.describe("What is wrong and what to do")),
   })
-  .meta({ id: "UpstreamCheck" });
+  .register(z.globalRegistry, { id: "UpstreamCheck" });
 type Checked = z.input<typeof CheckAnswer>;
 
 const check = route({
@@ -43,11 +42,15 @@ const check = route({
     "Call an upstream (its models, or one token); with `echo`, show that pods do not get its key, which turns service paths on",
   body: z
     .strictObject({
-      echo: z.int().min(1).optional().meta({
-        description: "The upstream's id of an instance of yours whose service answers the headers that it got, as JSON",
-      }),
+      echo: z
+        .optional(z.int().check(z.minimum(1)))
+        .check(
+          z.describe(
+            "The upstream's id of an instance of yours whose service answers the headers that it got, as JSON",
+          ),
+        ),
     })
-    .meta({ id: "UpstreamCheckBody" }),
+    .register(z.globalRegistry, { id: "UpstreamCheckBody" }),
   bodyOptional: true,
   answers: { 200: answers("What the check showed", CheckAnswer) },
 });

@@ -2,7 +2,7 @@
  * `GET /admin/upstreams/{upstream}/health`: how its targets do, by the tries that the calls of the last minutes report,
  * and what is in flight there: before it is taken away, that has to be nothing.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { type AccountNumber, asId } from "../../core/ids.ts";
 import { lastErrors, type Percentiles, targetReports, worstState } from "../../core/routing/upstream-report.ts";
 import { busyAccounts, triesAt } from "../../platform/d1/upstream-tries.ts";
@@ -20,42 +20,41 @@ const ASKED_AT_ONCE = 10;
 const LONGEST_CALL_MS = 60 * 60_000;
 
 const State = z.enum(["idle", "up", "failing", "down"]);
-const percentiles = z.object({ p50: z.int().nullable(), p95: z.int().nullable(), p99: z.int().nullable() });
+const percentiles = z.object({ p50: z.nullable(z.int()), p95: z.nullable(z.int()), p99: z.nullable(z.int()) });
 const HealthAnswer = z
   .object({
     upstream: z.string(),
-    state: State.meta({
-      description: "Of its worst target. `down`: the last three tries failed; `idle`: nobody called in these minutes",
-    }),
+    state: State.check(
+      z.describe("Of its worst target. `down`: the last three tries failed; `idle`: nobody called in these minutes"),
+    ),
     targets: z.array(
       z.object({
         model: z.string(),
         state: State,
         tries: z.int(),
-        results: z
-          .record(z.string(), z.int())
-          .meta({ description: "How many were `answered`, `status_503`, `lost`, ..." }),
-        try_ms: percentiles.meta({ description: "Of tries that were answered: until the answer began, or was whole" }),
-        first_byte_ms: percentiles.meta({ description: "Of the calls that it served" }),
-        last_answered_at: timeAnswer.nullable(),
-        last_failed_at: timeAnswer.nullable(),
+        results: z.record(z.string(), z.int()).check(z.describe("How many were `answered`, `status_503`, `lost`, ...")),
+        try_ms: percentiles.check(z.describe("Of tries that were answered: until the answer began, or was whole")),
+        first_byte_ms: percentiles.check(z.describe("Of the calls that it served")),
+        last_answered_at: z.nullable(timeAnswer),
+        last_failed_at: z.nullable(timeAnswer),
       }),
     ),
     errors: z
       .array(z.object({ at: timeAnswer, call: z.string(), model: z.string(), result: z.string(), ms: z.int() }))
-      .meta({ description: "The newest tries that failed" }),
+      .check(z.describe("The newest tries that failed")),
     in_flight: z
-      .object({
-        calls: z.int().meta({ description: "Open calls that are there" }),
-        young_calls: z.int().meta({ description: "Open calls of the last minute, which may be there or elsewhere" }),
-        jobs: z.int().meta({ description: "Video jobs that run there" }),
-        accounts_asked: z.int(),
-        complete: z.boolean().meta({ description: "False: there are more accounts than one call asks" }),
-      })
-      .nullable()
-      .meta({ description: "Null unless it was asked for" }),
+      .nullable(
+        z.object({
+          calls: z.int().check(z.describe("Open calls that are there")),
+          young_calls: z.int().check(z.describe("Open calls of the last minute, which may be there or elsewhere")),
+          jobs: z.int().check(z.describe("Video jobs that run there")),
+          accounts_asked: z.int(),
+          complete: z.boolean().check(z.describe("False: there are more accounts than one call asks")),
+        }),
+      )
+      .check(z.describe("Null unless it was asked for")),
   })
-  .meta({ id: "UpstreamHealth" });
+  .register(z.globalRegistry, { id: "UpstreamHealth" });
 
 const health = route({
   id: "getUpstreamHealth",
@@ -64,8 +63,10 @@ const health = route({
   roles: { support: "all", read: "all" },
   summary: "How an upstream does, and what is in flight there",
   query: z.strictObject({
-    minutes: z.coerce.number<string>().int().min(1).max(60).default(5).meta({ description: "How far to look back" }),
-    in_flight: z.enum(["true", "false"]).optional().meta({ description: "`true`: ask accounts what they have there" }),
+    minutes: z
+      ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(60)), 5)
+      .check(z.describe("How far to look back")),
+    in_flight: z.optional(z.enum(["true", "false"])).check(z.describe("`true`: ask accounts what they have there")),
   }),
   answers: { 200: answers("Its targets and last errors", HealthAnswer) },
 });

@@ -1,28 +1,30 @@
 /** Upstreams in bodies and answers. */
-import * as z from "zod";
+import * as z from "zod/mini";
+import { whole } from "../../core/shapes.ts";
 import { slug, timeAnswer } from "../kit/fields.ts";
 
 /** The longest time for one call, ms: holds are not renewed for longer. */
 const LONGEST_MS = 3_600_000;
-const milliseconds = z.int().min(1).max(LONGEST_MS).optional();
+const milliseconds = z.optional(whole(1, LONGEST_MS));
 
 const baseUrl = z
-  .string()
-  .max(2000)
-  .transform((text, context) => {
-    const root = serviceRoot(text);
-    if (root !== undefined) return root;
-    context.addIssue({
-      code: "custom",
-      message: "must be an http or https URL without credentials, query or fragment",
-    });
-    return z.NEVER;
-  })
-  .meta({
-    type: "string",
-    description: "The service's root; a trailing `/v1` is stripped",
-    example: "https://inference.example/v1",
-  });
+  .pipe(
+    z.string().check(z.maxLength(2000)),
+    z.transform((text, context) => {
+      const root = serviceRoot(text);
+      if (root !== undefined) return root;
+      const message = "must be an http or https URL without credentials, query or fragment";
+      context.issues.push({ code: "custom", message, input: text });
+      return z.NEVER;
+    }),
+  )
+  .check(
+    z.meta({
+      type: "string",
+      description: "The service's root; a trailing `/v1` is stripped",
+      example: "https://inference.example/v1",
+    }),
+  );
 
 const timeouts = z.strictObject({
   connect_ms: milliseconds,
@@ -32,29 +34,40 @@ const timeouts = z.strictObject({
   total_ms: milliseconds,
 });
 
-const credential = z.string().regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters");
+const credential = z.string().check(z.regex(/^[\x21-\x7e]{1,4096}$/, "must be 1 to 4096 visible ASCII characters"));
 
 const fields = {
   base_url: baseUrl,
-  api_key: credential.optional().meta({
-    description:
-      "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
-  }),
-  service_api_key: credential.nullable().optional().meta({
-    description:
-      "Write-only: a second key of the same account, for service paths of instances and clusters alone. Absent keeps the one that is there, null removes it",
-  }),
-  region: slug.nullable().optional(),
-  shared: z.boolean().optional().meta({
-    description: "For compute: seats many accounts, which then share what the upstream account cannot part",
-  }),
-  timeouts: timeouts.optional().meta({
-    description:
-      "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
-  }),
+  api_key: z
+    .optional(credential)
+    .check(
+      z.describe(
+        "Write-only. Needed at first and with another scheme, host or port; else absent keeps the one that is there",
+      ),
+    ),
+  service_api_key: z
+    .nullish(credential)
+    .check(
+      z.describe(
+        "Write-only: a second key of the same account, for service paths of instances and clusters alone. Absent keeps the one that is there, null removes it",
+      ),
+    ),
+  region: z.nullish(slug),
+  shared: z
+    .optional(z.boolean())
+    .check(z.describe("For compute: seats many accounts, which then share what the upstream account cannot part")),
+  timeouts: z
+    .optional(timeouts)
+    .check(
+      z.describe(
+        "To the connection, to a stream's first byte, to the last byte of an answer that is not streamed, between two reads, and of the whole call",
+      ),
+    ),
 };
-export const UpstreamBody = z.strictObject(fields).meta({ id: "UpstreamBody" });
-export const UpstreamPatch = z.strictObject({ ...fields, base_url: baseUrl.optional() }).meta({ id: "UpstreamPatch" });
+export const UpstreamBody = z.strictObject(fields).register(z.globalRegistry, { id: "UpstreamBody" });
+export const UpstreamPatch = z
+  .strictObject({ ...fields, base_url: z.optional(baseUrl) })
+  .register(z.globalRegistry, { id: "UpstreamPatch" });
 
 export const UpstreamAnswer = z
   .object({
@@ -62,10 +75,10 @@ export const UpstreamAnswer = z
     base_url: z.string(),
     api_key_set: z.literal(true),
     service_api_key_set: z.boolean(),
-    service_checked_at: timeAnswer.nullable().meta({
-      description: "When a check with `echo` last passed; null: service paths are off",
-    }),
-    region: z.string().nullable(),
+    service_checked_at: z
+      .nullable(timeAnswer)
+      .check(z.describe("When a check with `echo` last passed; null: service paths are off")),
+    region: z.nullable(z.string()),
     shared: z.boolean(),
     timeouts: z.object({
       connect_ms: z.int(),
@@ -75,7 +88,7 @@ export const UpstreamAnswer = z
       total_ms: z.int(),
     }),
   })
-  .meta({ id: "Upstream" });
+  .register(z.globalRegistry, { id: "Upstream" });
 
 /** The URL as it is stored: without trailing slash and trailing `/v1`. Undefined for an invalid one. */
 function serviceRoot(text: string): string | undefined {

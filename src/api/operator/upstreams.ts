@@ -3,7 +3,7 @@
  * whole, a PATCH what it names; without a credential both keep the stored one unless they change the origin: a key goes
  * only to the host that it was given for.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
 import { deleteUpstream, findUpstream, listUpstreams, putUpstream, readUpstream } from "../../platform/d1/upstreams.ts";
 import { type PlatformSecrets, serviceSeal } from "../../platform/secrets.ts";
@@ -36,9 +36,8 @@ const serializeUpstream = (row: UpstreamRow) => ({
 
 const checkQuery = z.strictObject({
   check: z
-    .enum(["true", "false"])
-    .optional()
-    .meta({ description: "`true`: it is called first, as it would be; what does not answer is 409 and not stored" }),
+    .optional(z.enum(["true", "false"]))
+    .check(z.describe("`true`: it is called first, as it would be; what does not answer is 409 and not stored")),
 });
 
 const put = route({

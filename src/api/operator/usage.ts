@@ -1,6 +1,6 @@
 /** `/admin/usage`: calls, their cost and their price, by any grouping over any range. */
 
-import * as z from "zod";
+import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import type { AdminRoutes } from "../kit/context.ts";
 import { listOf } from "../kit/fields.ts";
@@ -16,7 +16,7 @@ const report = route({
   summary: "Report usage by the time that calls ended; keys and teams that are gone included",
   query: z.strictObject({
     ...reportQuery(OPERATOR_GROUPS),
-    account: z.string().optional().meta({ description: "This account's calls only" }),
+    account: z.optional(z.string()).check(z.describe("This account's calls only")),
   }),
   answers: { 200: answers("One row a group, or one for all", listOf(UsageAnswer)) },
   alsoAs: "text/csv",

@@ -1,5 +1,5 @@
 /** `/account` and `/account/usage`: the limits, remaining amounts and usage that a key's holder may see. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { LevelStanding, Standing } from "../../core/account/key-status.ts";
 import { allowsModel } from "../../core/account/model-access.ts";
 import { toUsd } from "../../core/pricing/money.ts";
@@ -20,20 +20,20 @@ import { type SelfServiceRoutes, visibleTo } from "./self-service.ts";
 const LevelAnswer = z
   .object({
     ...limitAnswers,
-    rpm_remaining: z.int().nullable(),
-    tpm_remaining: z.int().nullable(),
-    rpd_remaining: z.int().nullable(),
-    parallel_remaining: z.int().nullable(),
-    free_rpm_remaining: z.int().nullable(),
-    budget_spent: usdAnswer.nullable(),
-    budget_remaining: usdAnswer.nullable().meta({ description: "USD, less what calls in flight hold" }),
-    budget_resets_at: timeAnswer.nullable(),
+    rpm_remaining: z.nullable(z.int()),
+    tpm_remaining: z.nullable(z.int()),
+    rpd_remaining: z.nullable(z.int()),
+    parallel_remaining: z.nullable(z.int()),
+    free_rpm_remaining: z.nullable(z.int()),
+    budget_spent: z.nullable(usdAnswer),
+    budget_remaining: z.nullable(usdAnswer).check(z.describe("USD, less what calls in flight hold")),
+    budget_resets_at: z.nullable(timeAnswer),
   })
-  .meta({ id: "LevelLimits" });
+  .register(z.globalRegistry, { id: "LevelLimits" });
 
-const units = Object.fromEntries(UNIT_NAMES.map((unit) => [unit, usdAnswer.optional()])) as Record<
+const units = Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.optional(usdAnswer)])) as Record<
   Unit,
-  z.ZodOptional<typeof usdAnswer>
+  z.ZodMiniOptional<typeof usdAnswer>
 >;
 const AccountStateAnswer = z
   .object({
@@ -41,21 +41,21 @@ const AccountStateAnswer = z
     number: z.int(),
     name: z.string(),
     balance_usd: usdAnswer,
-    held_usd: usdAnswer.meta({ description: "Set aside for calls in flight" }),
-    available_usd: usdAnswer.meta({ description: "What a call may hold now, credit included" }),
+    held_usd: usdAnswer.check(z.describe("Set aside for calls in flight")),
+    available_usd: usdAnswer.check(z.describe("What a call may hold now, credit included")),
     bills_monthly: z.boolean(),
     compute_enabled: z.boolean(),
     key: HeldKeyAnswer,
-    limits: z.object({ key: LevelAnswer, team: LevelAnswer.nullable(), account: LevelAnswer }),
+    limits: z.object({ key: LevelAnswer, team: z.nullable(LevelAnswer), account: LevelAnswer }),
     models: z.array(
       z.object({
         id: z.string(),
         kind: z.enum(MODEL_KINDS),
-        prices: z.object(units).meta({ description: "USD per million tokens, per second, image or request" }),
+        prices: z.object(units).check(z.describe("USD per million tokens, per second, image or request")),
       }),
     ),
   })
-  .meta({ id: "AccountState" });
+  .register(z.globalRegistry, { id: "AccountState" });
 
 const read = route({
   id: "getAccount",

@@ -1,7 +1,7 @@
 /**
  * `/billing`: balance and transactions in the shape of the compute contract. Needs neither compute access nor a scope.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { known } from "../kit/context.ts";
@@ -13,29 +13,28 @@ import type { SelfServiceRoutes } from "./self-service.ts";
 
 const BalanceAnswer = z
   .object({
-    balance: z.number().meta({ description: "USD, less what calls in flight hold" }),
+    balance: z.number().check(z.describe("USD, less what calls in flight hold")),
     account_id: z.int(),
     bills_monthly: z.boolean(),
   })
-  .meta({ id: "Balance" });
+  .register(z.globalRegistry, { id: "Balance" });
 
 const TransactionAnswer = z
   .object({
     id: z.int(),
     kind: z.enum(ENTRY_KINDS),
     amount: usdAnswer,
-    balance: usdAnswer.meta({ description: "The balance after it" }),
+    balance: usdAnswer.check(z.describe("The balance after it")),
     created_at: timeAnswer,
-    request_id: z.string().nullable(),
-    model: z.string().nullable(),
-    key: z.string().nullable(),
-    reference: z.string().nullable(),
+    request_id: z.nullable(z.string()),
+    model: z.nullable(z.string()),
+    key: z.nullable(z.string()),
+    reference: z.nullable(z.string()),
     resource: z
-      .object({ kind: z.string(), id: z.int(), name: z.string() })
-      .nullable()
-      .meta({ description: "What was rented; null: not an entry of compute" }),
+      .nullable(z.object({ kind: z.string(), id: z.int(), name: z.string() }))
+      .check(z.describe("What was rented; null: not an entry of compute")),
   })
-  .meta({ id: "Transaction" });
+  .register(z.globalRegistry, { id: "Transaction" });
 
 const balance = route({
   id: "getBalance",
@@ -54,7 +53,7 @@ const transactions = route({
   summary: "List what was booked, newest first; for owners",
   query: z.strictObject({
     ...numberedPage,
-    cursor: numberedPage.cursor.meta({ description: "The id of the last transaction of the page before" }),
+    cursor: numberedPage.cursor.check(z.describe("The id of the last transaction of the page before")),
   }),
   answers: { 200: answers("Transactions", z.array(TransactionAnswer)) },
 });

@@ -1,5 +1,5 @@
 /** `GET /account/calls`: owners and admins see their account's or team's calls, members those of their own key. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { callPage, callQuery } from "../kit/call-query.ts";
 import { serializeTenantCall, TenantCallAnswer } from "../kit/call-record.ts";
 import { listOf } from "../kit/fields.ts";
@@ -11,7 +11,7 @@ const list = route({
   method: "get",
   path: "/account/calls",
   summary: "List single calls, newest first: a member's key its own, others their account's or team's",
-  query: z.strictObject({ ...callQuery, key: z.string().optional() }),
+  query: z.strictObject({ ...callQuery, key: z.optional(z.string()) }),
   answers: { 200: answers("Calls; a page may be short and yet have a cursor", listOf(TenantCallAnswer)) },
 });
 

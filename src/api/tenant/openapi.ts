@@ -1,6 +1,6 @@
 /** `/openapi.json`: what a tenant can call, from the endpoint table and self-service. */
 import { Hono } from "hono/quick";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { ComputeEndpoint } from "../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../core/endpoints/compute/compute-table.ts";
 import { SERVICE_ROWS, type ServiceEndpoint } from "../../core/endpoints/compute/service-rows.ts";

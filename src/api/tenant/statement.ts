@@ -1,5 +1,5 @@
 /** `GET /account/statement`: the account's month, for its owners. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import {

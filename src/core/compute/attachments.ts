@@ -1,5 +1,5 @@
 /** What a launch asks of drives and filesystems: existing ones by id, and new ones that it makes. */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";
 import type { ClusterLaunch, InstanceLaunch, QuoteBody } from "./bodies.ts";
 import { type Change, type Facts, findRow, invalid, refuse } from "./facts.ts";

@@ -1,5 +1,5 @@
 /** The rules that change or end an existing instance or cluster. */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";
 import type { InstancePatch } from "./bodies.ts";
 import { type Decision, type Facts, findRow, gpuRefusal, invalid, moneyRefusal, refuse } from "./facts.ts";

@@ -1,5 +1,5 @@
 /** The rules that launch an instance or a cluster. */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";
 import { attachmentsOf } from "./attachments.ts";
 import type { ClusterLaunch, InstanceLaunch } from "./bodies.ts";

@@ -2,7 +2,7 @@
  * What a launch would hold, without launching. It is judged by what launches are judged by, in the account's prices. With
  * `replicas` it is a cluster's launch, else an instance's.
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";
 import { toUsd } from "../pricing/money.ts";
 import { newStorageDay } from "./attachments.ts";

@@ -1,5 +1,5 @@
 /** The rules that make and delete drives and filesystems. attachments.ts has what a launch asks of them. */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";
 import type { NewFilesystem } from "./bodies.ts";
 import { type Change, type Decision, type Facts, findRow, invalid, moneyRefusal, refuse } from "./facts.ts";

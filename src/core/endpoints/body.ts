@@ -1,7 +1,7 @@
 /**
  * The kinds of request bodies: how each is checked, and what of it goes upstream.
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import { encodeInSteps } from "../formats/encode-json.ts";
 import {
   type FormBoundary,

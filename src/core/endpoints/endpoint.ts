@@ -6,7 +6,7 @@
  * `endpoint()` checks an entry against its own body type and then erases that type: `parse` returns a plain `Call`, so
  * nothing downstream depends on the endpoint. To add an endpoint, add an entry.
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { CallAccess } from "../account/call-access.ts";
 import type { Role, Scope } from "../account/tenant.ts";
 import type { MemberRules } from "../formats/answer-filter.ts";

@@ -2,7 +2,7 @@
  * Lists in request bodies. A zod array collects the issues of all its items: for a hundred thousand wrong items that
  * overflows the call stack, and all say the same. This one stops at the first issue and copies no item.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { judge } from "../issue-words.ts";
 import { arrayWords, listFacts, registerList } from "../schema-words.ts";
 
@@ -20,9 +20,8 @@ export interface ListRule {
 export function list<Item extends z.core.$ZodType>(item: Item, rule: ListRule = {}): z.core.$ZodType<z.output<Item>[]> {
   const { least = 0, most, what, plain = () => false } = rule;
   const facts = { item, least, most, what };
-  const checked = z
-    .array(z.unknown())
-    .superRefine((items, context) => {
+  const checked = z.array(z.unknown()).check(
+    z.superRefine((items, context) => {
       // Like zod: a value that is no list aborts, so that a union reports its own error.
       const complain = (path: PropertyKey[], message: string, sameShape = true) =>
         context.addIssue({ code: "custom", path, message, continue: sameShape });
@@ -33,25 +32,13 @@ export function list<Item extends z.core.$ZodType>(item: Item, rule: ListRule = 
         const judged = judge(item, value);
         if (!judged.ok) return complain([index, ...judged.fault.path], judged.fault.must, judged.fault.sameShape);
       }
-    })
-    .meta({
-      // Only read when the OpenAPI document is made.
-      get items() {
-        return inner(item);
-      },
-      ...(least > 0 && { minItems: least }),
-      ...(most !== undefined && { maxItems: most }),
-    });
+    }),
+  );
   registerList(checked, facts);
   return checked as unknown as z.core.$ZodType<z.output<Item>[]>;
 }
 
 /** The item schema of a list made by `list()`, which zod does not see; undefined for any other schema. */
 export const itemOf = (schema: z.core.$ZodType): z.core.$ZodType | undefined => listFacts(schema)?.item;
-
-function inner(item: z.core.$ZodType): Record<string, unknown> {
-  const { $schema: _, ...schema } = z.toJSONSchema(item, { io: "input", unrepresentable: "any" });
-  return schema;
-}
 
 export const isString = (value: unknown): boolean => typeof value === "string";

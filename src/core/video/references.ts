@@ -3,7 +3,7 @@
  * /v1/video/generations: modes, image roles, rules 1 to 6; "Limits": reference counts). A refusal gives the rule's
  * number.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { list } from "../endpoints/list.ts";
 import { urlFault } from "../formats/public-url.ts";
 
@@ -14,11 +14,13 @@ const MOST_IMAGES = 9;
 const MOST_VIDEOS = 3;
 const MOST_AUDIOS = 3;
 
-const url = z.string().superRefine((text, context) => {
-  const fault = urlFault(text);
-  if (fault) context.addIssue({ code: "custom", message: fault });
-});
-const image = z.looseObject({ url, role: z.enum(IMAGE_ROLES).optional() });
+const url = z.string().check(
+  z.superRefine((text, context) => {
+    const fault = urlFault(text);
+    if (fault) context.addIssue({ code: "custom", message: fault });
+  }),
+);
+const image = z.looseObject({ url, role: z.optional(z.enum(IMAGE_ROLES)) });
 const upTo = <S extends z.core.$ZodType>(most: number, item: S, what: string) => z.nullish(list(item, { most, what }));
 
 /** The fields of a request that name media. */
@@ -27,8 +29,8 @@ export const REFERENCE_FIELDS = {
   reference_image_urls: upTo(MOST_IMAGES, url, "images"),
   reference_video_urls: upTo(MOST_VIDEOS, url, "videos"),
   reference_audio_urls: upTo(MOST_AUDIOS, url, "audio clips"),
-  reference_video_url: url.nullish(),
-  reference_audio_url: url.nullish(),
+  reference_video_url: z.nullish(url),
+  reference_audio_url: z.nullish(url),
 };
 const Given = z.object(REFERENCE_FIELDS);
 export type ReferenceFields = z.output<typeof Given>;

@@ -3,7 +3,8 @@
  * `duration`, valid combinations. Limits that the contract calls approximate are not enforced here. Media are checked
  * only by URL; the service checks their content at submission.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
+import { characters } from "../shapes.ts";
 import { brokenRule, REFERENCE_FIELDS, referencesOf } from "./references.ts";
 
 const RESOLUTIONS = ["480p", "720p", "1080p", "4k"] as const;
@@ -18,26 +19,28 @@ const DEFAULT_S = 5;
 
 export const VideoRequest = z
   .looseObject({
-    model: z.string().min(1).max(256),
-    prompt: z.string().refine((text) => text.trim() !== "", "must be text: every mode needs a prompt"),
-    resolution: z.enum(RESOLUTIONS).nullish(),
-    duration: z.int().nullish(),
-    aspect_ratio: z.enum(ASPECT_RATIOS).nullish(),
-    generate_audio: z.boolean().nullish(),
+    model: characters(1, 256),
+    prompt: z.string().check(z.refine((text) => text.trim() !== "", "must be text: every mode needs a prompt")),
+    resolution: z.nullish(z.enum(RESOLUTIONS)),
+    duration: z.nullish(z.int()),
+    aspect_ratio: z.nullish(z.enum(ASPECT_RATIOS)),
+    generate_audio: z.nullish(z.boolean()),
     ...REFERENCE_FIELDS,
     // Used only to derive a missing duration, and checked only then.
-    num_frames: z.unknown().optional(),
-    fps: z.unknown().optional(),
+    num_frames: z.optional(z.unknown()),
+    fps: z.optional(z.unknown()),
   })
-  .superRefine((body, context) => {
-    const broken = brokenRule(body);
-    if (broken) context.addIssue({ code: "custom", path: [broken.field], message: broken.message });
-    if (isGiven(body.duration)) return;
-    for (const field of ["num_frames", "fps"] as const) {
-      if (!isGiven(body[field]) || isPositive(body[field])) continue;
-      context.addIssue({ code: "custom", path: [field], message: "must be a number above zero" });
-    }
-  });
+  .check(
+    z.superRefine((body, context) => {
+      const broken = brokenRule(body);
+      if (broken) context.addIssue({ code: "custom", path: [broken.field], message: broken.message });
+      if (isGiven(body.duration)) return;
+      for (const field of ["num_frames", "fps"] as const) {
+        if (!isGiven(body[field]) || isPositive(body[field])) continue;
+        context.addIssue({ code: "custom", path: [field], message: "must be a number above zero" });
+      }
+    }),
+  );
 export type VideoRequest = z.output<typeof VideoRequest>;
 
 const isGiven = (value: unknown): boolean => value !== undefined && value !== null;

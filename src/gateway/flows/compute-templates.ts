@@ -1,5 +1,5 @@
 /** Templates and quotes for tenants, and the fields that a launch leaves to its template. */
-import type { z } from "zod";
+import type * as z from "zod/mini";
 import type { QuoteBody } from "../../core/compute/bodies.ts";
 import type { ComputeAnswer } from "../../core/compute/calls.ts";
 import { refuse } from "../../core/compute/facts.ts";

@@ -5,50 +5,53 @@
  *
  * Unknown fields of events are dropped, because the sender may be newer. Ends are passed on whole.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
 import { type AccountNumber, asId } from "../../core/ids.ts";
 import { UNIT_NAMES } from "../../core/pricing/usage.ts";
 import type { SetAside } from "../d1/usage-set-aside.ts";
 
-const text = z.string().max(4_000);
-const count = z.int().min(0);
+const text = z.string().check(z.maxLength(4_000));
+const count = z.int().check(z.minimum(0));
 /** A late event carries differences. */
 const difference = z.int();
 /** Clocks may step back during a call; durations are never negative. */
-const duration = z.number().transform((ms) => Math.max(0, Math.round(ms)));
+const duration = z.pipe(
+  z.number(),
+  z.transform((ms) => Math.max(0, Math.round(ms))),
+);
 
-const usageOf = (quantity: z.ZodInt) =>
-  z.object(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, quantity.optional()])));
+const usageOf = (quantity: z.ZodMiniNumberFormat) =>
+  z.object(Object.fromEntries(UNIT_NAMES.map((unit) => [unit, z.optional(quantity)])));
 
 const fields = {
-  eventId: text.min(1),
-  account: text.min(1),
-  team: text.nullable(),
+  eventId: text.check(z.minLength(1)),
+  account: text.check(z.minLength(1)),
+  team: z.nullable(text),
   key: text,
   endpoint: text,
   model: text,
-  alias: text.nullable(),
-  upstream: text.nullable(),
-  targetModel: text.nullable(),
-  region: text.nullable(),
+  alias: z.nullable(text),
+  upstream: z.nullable(text),
+  targetModel: z.nullable(text),
+  region: z.nullable(text),
   outcome: z.enum(["completed", "client_gone", "stream_broken", "failed", "expired"]),
-  reason: text.nullable(),
+  reason: z.nullable(text),
   status: z.int(),
   source: z.enum(["exact", "own_count", "none"]),
-  lowInput: z.literal(true).optional(),
+  lowInput: z.optional(z.literal(true)),
   overrunNanoUsd: count,
   priceRule: text,
   startedAtMs: count,
   endedAtMs: count,
-  firstByteMs: duration.nullable(),
-  country: text.nullable().optional(),
+  firstByteMs: z.nullable(duration),
+  country: z.nullish(text),
   // Stored as it came: nothing sums it.
-  detail: z.looseObject({}).optional(),
+  detail: z.optional(z.looseObject({})),
 };
 const Event = z.object({
   ...fields,
-  late: z.undefined().optional(),
+  late: z.optional(z.undefined()),
   usage: usageOf(count),
   priceNanoUsd: count,
   costNanoUsd: count,
@@ -62,38 +65,41 @@ const LateEvent = z.object({
   priceNanoUsd: difference,
   costNanoUsd: difference,
   lossNanoUsd: difference,
-  latencyMs: z.number().transform((ms) => Math.round(ms)),
+  latencyMs: z.pipe(
+    z.number(),
+    z.transform((ms) => Math.round(ms)),
+  ),
 });
 const AnyEvent = z.discriminatedUnion("late", [Event, LateEvent]);
-const EventsBody = z.object({ account: z.int().min(1), events: z.array(z.unknown()) });
+const EventsBody = z.object({ account: z.int().check(z.minimum(1)), events: z.array(z.unknown()) });
 
-const servedBy = z.object({ upstream: text, model: text, region: text.nullable() });
+const servedBy = z.object({ upstream: text, model: text, region: z.nullable(text) });
 const EndBody = z.object({
-  account: z.int().min(1),
+  account: z.int().check(z.minimum(1)),
   endedAtMs: z.int(),
   end: z.discriminatedUnion("kind", [
     z.object({
       kind: z.literal("settle"),
       said: z.looseObject({
-        callId: text.min(1),
+        callId: text.check(z.minLength(1)),
         outcome: z.enum(["completed", "client_gone", "stream_broken"]),
         status: z.int(),
         reading: z.looseObject({ source: z.enum(["exact", "own_count"]), usage: usageOf(count) }),
         servedBy,
         costNanoUsd: count,
         latencyMs: duration,
-        firstByteMs: duration.nullable(),
+        firstByteMs: z.nullable(duration),
         lostTries: count,
       }),
     }),
     z.object({
       kind: z.literal("release"),
       said: z.looseObject({
-        callId: text.min(1),
+        callId: text.check(z.minLength(1)),
         status: z.int(),
         reason: text,
         lostTries: count,
-        servedBy: servedBy.nullable(),
+        servedBy: z.nullable(servedBy),
         latencyMs: duration,
       }),
     }),

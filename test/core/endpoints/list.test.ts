@@ -1,6 +1,7 @@
 /** Lists in bodies: validation stops at the first fault, and what is large and right is quick. */
 import { describe, expect, it } from "vitest";
-import * as z from "zod";
+import * as z from "zod/mini";
+import { jsonSchemaOf } from "../../../src/api/kit/openapi.ts";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { list } from "../../../src/core/endpoints/list.ts";
 import { ENDPOINTS } from "../../../src/core/endpoints/table.ts";
@@ -92,7 +93,7 @@ describe("a list of a body", () => {
 
   it("stands in the document as any list does", () => {
     const schema = z.object({ names: z.nullish(list(z.string(), { least: 1, most: 3 })) });
-    expect(z.toJSONSchema(schema, { io: "input" })).toMatchObject({
+    expect(jsonSchemaOf(schema, "input")).toMatchObject({
       properties: { names: { anyOf: [{ type: "array", items: { type: "string" }, minItems: 1, maxItems: 3 }, {}] } },
     });
   });

@@ -2,7 +2,7 @@
  * A row of the compute table. `decide` is the row's rule with its body type erased: the account object looks the row up
  * by id and gives it the facts, the id of the path and the body that `parse` has checked.
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import type { CallAccess } from "../../account/call-access.ts";
 import type { Role } from "../../account/tenant.ts";
 import type { Market } from "../../compute/control.ts";

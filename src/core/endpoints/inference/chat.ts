@@ -3,7 +3,7 @@
  *
  * Documented fields must be in range; unknown ones pass unchanged.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Added } from "../../formats/added-events.ts";
 import { ChatFinish } from "../../formats/chat-finish.ts";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
@@ -13,6 +13,7 @@ import { countParts } from "../../meters/parts.ts";
 import { believe, boundTokens, OwnCount } from "../../meters/tokens.ts";
 import { writtenBytes } from "../../meters/written.ts";
 import type { Usage } from "../../pricing/usage.ts";
+import { characters, whole } from "../../shapes.ts";
 import { CHAT_ANSWER, mayHoldUsage, withoutNullUsage, withUsageAnew } from "../answer-names.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -28,26 +29,30 @@ const ImagePart = z.looseObject({
   image_url: z.looseObject({
     url: z
       .string()
-      .refine(isImageUrl, "must be an https:// URL or a data URL of the form data:image/<subtype>;base64,<bytes>"),
+      .check(
+        z.refine(isImageUrl, "must be an https:// URL or a data URL of the form data:image/<subtype>;base64,<bytes>"),
+      ),
   }),
 });
 /** A part that the contract does not name passes if the model's row bounds it (core/meters/parts.ts). */
 const OtherPart = z.looseObject({
   type: z
     .string('must be a string such as "text"')
-    .refine((type) => type !== "text" && type !== "image_url", "does not fit the part's other fields"),
+    .check(z.refine((type) => type !== "text" && type !== "image_url", "does not fit the part's other fields")),
 });
 
 const Message = z
   .looseObject({
     role: z.enum(ROLES),
-    content: z.union([z.string(), z.array(z.unknown())], "must be a string or an array of content parts").nullish(),
+    content: z.nullish(z.union([z.string(), z.array(z.unknown())], "must be a string or an array of content parts")),
   })
-  .superRefine((message, context) => {
-    checkContent(message.role, message.content, (at, text) =>
-      context.addIssue({ code: "custom", path: ["content", ...at], message: text }),
-    );
-  });
+  .check(
+    z.superRefine((message, context) => {
+      checkContent(message.role, message.content, (at, text) =>
+        context.addIssue({ code: "custom", path: ["content", ...at], message: text }),
+      );
+    }),
+  );
 
 /** Reports the first invalid part, checked by the schema of its own type so that the error names the wrong field. */
 function checkContent(
@@ -72,30 +77,35 @@ function checkContent(
   }
 }
 
-const count = (least: number, most?: number) => (most ? z.int().min(least).max(most) : z.int().min(least));
+const count = (least: number, most?: number) => (most ? whole(least, most) : z.int().check(z.minimum(least)));
 
 export const ChatRequest = z.looseObject({
-  model: z.string().min(1).max(256),
+  model: characters(1, 256),
   messages: list(Message, { least: 1, plain: isPlainMessage, what: "messages" }),
-  max_tokens: count(1).nullish(),
-  max_completion_tokens: count(1).nullish(),
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  n: count(1, MAX_CHOICES).nullish(),
-  stream: z.boolean().nullish(),
-  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
-  stop: z
-    .union([z.string(), list(z.string(), { plain: isString })], "must be a string or an array of strings")
-    .nullish(),
-  presence_penalty: z.number().min(-2).max(2).nullish(),
-  frequency_penalty: z.number().min(-2).max(2).nullish(),
-  seed: z.int().nullish(),
-  response_format: z.looseObject({ type: z.string() }).nullish(),
-  tools: z.nullish(
-    list(z.looseObject({ type: z.string(), function: z.looseObject({ name: z.string().min(1) }).optional() })),
+  max_tokens: z.nullish(count(1)),
+  max_completion_tokens: z.nullish(count(1)),
+  temperature: z.nullish(z.number().check(z.minimum(0), z.maximum(2))),
+  top_p: z.nullish(z.number().check(z.minimum(0), z.maximum(1))),
+  n: z.nullish(count(1, MAX_CHOICES)),
+  stream: z.nullish(z.boolean()),
+  stream_options: z.nullish(z.looseObject({ include_usage: z.nullish(z.boolean()) })),
+  stop: z.nullish(
+    z.union([z.string(), list(z.string(), { plain: isString })], "must be a string or an array of strings"),
   ),
-  tool_choice: z.union([z.string(), z.looseObject({})], "must be a string or an object").nullish(),
-  user: z.string().nullish(),
+  presence_penalty: z.nullish(z.number().check(z.minimum(-2), z.maximum(2))),
+  frequency_penalty: z.nullish(z.number().check(z.minimum(-2), z.maximum(2))),
+  seed: z.nullish(z.int()),
+  response_format: z.nullish(z.looseObject({ type: z.string() })),
+  tools: z.nullish(
+    list(
+      z.looseObject({
+        type: z.string(),
+        function: z.optional(z.looseObject({ name: z.string().check(z.minLength(1)) })),
+      }),
+    ),
+  ),
+  tool_choice: z.nullish(z.union([z.string(), z.looseObject({})], "must be a string or an object")),
+  user: z.nullish(z.string()),
 });
 type Chat = z.infer<typeof ChatRequest>;
 

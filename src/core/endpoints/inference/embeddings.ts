@@ -1,10 +1,11 @@
 /** Embeddings (contract: POST /v1/embeddings), charged by input tokens. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { asObject } from "../../formats/json-fields.ts";
 import type { Meter } from "../../meters/meter.ts";
 import { countParts } from "../../meters/parts.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../../meters/tokens.ts";
 import type { Usage } from "../../pricing/usage.ts";
+import { characters } from "../../shapes.ts";
 import { EMBEDDINGS_ANSWER } from "../answer-names.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -15,21 +16,21 @@ import { isString, list } from "../list.ts";
 /** A text may come as token numbers: LangChain for Python sends them by default. */
 const isToken = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 const isTokens = (value: unknown): boolean => Array.isArray(value) && value.length > 0 && value.every(isToken);
-const Tokens = list(z.int().min(0), { least: 1, plain: isToken });
+const Tokens = list(z.int().check(z.minimum(0)), { least: 1, plain: isToken });
 
 const EmbeddingsRequest = z.looseObject({
-  model: z.string().min(1).max(256),
+  model: characters(1, 256),
   input: z.union(
     [
-      z.string().min(1),
+      z.string().check(z.minLength(1)),
       list(z.string(), { least: 1, plain: isString }),
       Tokens,
       list(Tokens, { least: 1, plain: isTokens }),
     ],
     "must be a text, an array of texts, an array of tokens or an array of arrays of tokens",
   ),
-  encoding_format: z.enum(["float", "base64"]).nullish(),
-  user: z.string().nullish(),
+  encoding_format: z.nullish(z.enum(["float", "base64"])),
+  user: z.nullish(z.string()),
 });
 type Embeddings = z.infer<typeof EmbeddingsRequest>;
 

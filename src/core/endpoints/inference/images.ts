@@ -1,7 +1,8 @@
 /** Image generation and editing (contract: POST /v1/images/generations, POST /v1/images/edits). */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { imagesMade } from "../../meters/flat.ts";
 import { refused } from "../../outcome.ts";
+import { characters } from "../../shapes.ts";
 import { atOnce } from "../../steps.ts";
 import { IMAGE_ANSWER } from "../answer-names.ts";
 import { form, isFormFile, json } from "../body.ts";
@@ -16,22 +17,22 @@ const SIZES = ["512x512", "768x768", "1024x1024", "1024x768", "768x1024"] as con
 const AUTO = "auto";
 
 const ImageGenerationRequest = z.looseObject({
-  model: z.string().min(1).max(256),
-  prompt: z.string().min(1),
-  n: z.literal(1, "must be 1: one image is made per call").nullish(),
-  size: z.enum([...SIZES, AUTO]).nullish(),
-  response_format: z.enum(["b64_json", "url"]).nullish(),
-  steps: z.int().min(1).nullish(),
-  seed: z.int().nullish(),
-  user: z.string().nullish(),
+  model: characters(1, 256),
+  prompt: z.string().check(z.minLength(1)),
+  n: z.nullish(z.literal(1, "must be 1: one image is made per call")),
+  size: z.nullish(z.enum([...SIZES, AUTO])),
+  response_format: z.nullish(z.enum(["b64_json", "url"])),
+  steps: z.nullish(z.int().check(z.minimum(1))),
+  seed: z.nullish(z.int()),
+  user: z.nullish(z.string()),
 });
 
 const ImageEditRequest = z.looseObject({
-  model: z.string().min(1).max(256),
+  model: characters(1, 256),
   image: z.custom((value) => isFormFile(value) && value.bytes.length > 0, "must be an image file"),
-  prompt: z.string().min(1),
-  n: z.literal("1", "must be 1: one image is made per call").optional(),
-  size: z.string().optional(),
+  prompt: z.string().check(z.minLength(1)),
+  n: z.optional(z.literal("1", "must be 1: one image is made per call")),
+  size: z.optional(z.string()),
 });
 
 const FIELDS: FieldRules = { data: OTHER_DATA, refused: MORE_IMAGES, neutral: { size: AUTO } };

@@ -2,14 +2,14 @@
  * `GET /v1/models` and `GET /v1/models/{model}`: the models that a key may call. Answered locally; the upstream's list
  * is for the operator.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { ModelRow } from "../../pricing/prices.ts";
 import { nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 
 const Model = z
   .object({ id: z.string(), object: z.literal("model"), created: z.int(), owned_by: z.string() })
-  .meta({ id: "Model" });
+  .register(z.globalRegistry, { id: "Model" });
 
 const present = (row: ModelRow): z.output<typeof Model> => ({
   id: row.model,

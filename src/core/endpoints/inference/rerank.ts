@@ -1,10 +1,11 @@
 /** Reranking (contract: POST /v1/rerank), charged by input tokens. The query counts once with each document. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { asObject } from "../../formats/json-fields.ts";
 import type { Meter } from "../../meters/meter.ts";
 import { countParts } from "../../meters/parts.ts";
 import { believeInput, boundReading, OwnCount, utf8Bytes } from "../../meters/tokens.ts";
 import type { Usage } from "../../pricing/usage.ts";
+import { characters } from "../../shapes.ts";
 import { RERANK_ANSWER } from "../answer-names.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -18,11 +19,11 @@ const PAIR_OVERHEAD_TOKENS = 8;
 const OWN_PAIR_TOKENS = 4;
 
 const RerankRequest = z.looseObject({
-  model: z.string().min(1).max(256),
-  query: z.string().min(1),
+  model: characters(1, 256),
+  query: z.string().check(z.minLength(1)),
   documents: list(z.string(), { least: 1, most: 1000, plain: isString }),
-  top_n: z.int().min(1).nullish(),
-  return_documents: z.boolean().nullish(),
+  top_n: z.nullish(z.int().check(z.minimum(1))),
+  return_documents: z.nullish(z.boolean()),
 });
 type Rerank = z.infer<typeof RerankRequest>;
 

@@ -4,7 +4,7 @@
  * The service keeps the conversation. The account owns the id that the service hands out, and every later turn and read
  * goes to the target that created it.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Added } from "../../formats/added-events.ts";
 import { asObject, parseObject } from "../../formats/json-fields.ts";
 import { ResponseEvents } from "../../formats/response-events.ts";
@@ -15,6 +15,7 @@ import { believe, boundTokens, OwnCount, utf8Bytes } from "../../meters/tokens.t
 import { writtenBytes } from "../../meters/written.ts";
 import type { Usage } from "../../pricing/usage.ts";
 import type { ReadCode } from "../../routing/failure.ts";
+import { characters } from "../../shapes.ts";
 import { DELETED_ANSWER, ITEMS_ANSWER, mayHoldUsage, RESPONSE_ANSWER, withUsageAnew } from "../answer-names.ts";
 import { json, nothing } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -26,10 +27,12 @@ import { list } from "../list.ts";
 import { responseEvents } from "../read-back.ts";
 
 const Item = z
-  .looseObject({ type: z.string().nullish() })
-  .refine(
-    (item) => !namesStoredItem(item),
-    "names a stored item; send the content itself (AI SDKs do with `store: false`)",
+  .looseObject({ type: z.nullish(z.string()) })
+  .check(
+    z.refine(
+      (item) => !namesStoredItem(item),
+      "names a stored item; send the content itself (AI SDKs do with `store: false`)",
+    ),
   );
 
 const isPlainItem = (value: unknown): boolean => {
@@ -39,19 +42,19 @@ const isPlainItem = (value: unknown): boolean => {
 };
 
 const ResponsesRequest = z.looseObject({
-  model: z.string().min(1).max(256),
+  model: characters(1, 256),
   input: z.union(
     [z.string(), list(Item, { least: 1, plain: isPlainItem, what: "content items" })],
     "must be a text or an array of content items",
   ),
-  instructions: z.string().nullish(),
-  previous_response_id: z.string().min(1).max(256).nullish(),
-  max_output_tokens: z.int().min(1).nullish(),
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  stream: z.boolean().nullish(),
-  store: z.boolean().nullish(),
-  user: z.string().nullish(),
+  instructions: z.nullish(z.string()),
+  previous_response_id: z.nullish(characters(1, 256)),
+  max_output_tokens: z.nullish(z.int().check(z.minimum(1))),
+  temperature: z.nullish(z.number().check(z.minimum(0), z.maximum(2))),
+  top_p: z.nullish(z.number().check(z.minimum(0), z.maximum(1))),
+  stream: z.nullish(z.boolean()),
+  store: z.nullish(z.boolean()),
+  user: z.nullish(z.string()),
 });
 type Responses = z.infer<typeof ResponsesRequest>;
 

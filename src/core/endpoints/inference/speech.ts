@@ -1,6 +1,7 @@
 /** Speech synthesis (contract: POST /v1/audio/speech): streams audio, charged per second. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { audioMade, charactersOf } from "../../meters/audio.ts";
+import { characters } from "../../shapes.ts";
 import { json } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 
@@ -9,18 +10,18 @@ const MEDIA_TYPES = { mp3: "audio/mpeg", wav: "audio/wav", opus: "audio/ogg" } a
 
 /** Voices differ by model and change over time, so the service checks them. */
 export const SpeechRequest = z.looseObject({
-  model: z.string().min(1).max(256),
-  voice: z.string().min(1),
-  input: z
-    .string()
-    .min(1)
-    .refine((text) => charactersOf(text) <= LONGEST_INPUT, `must have at most ${LONGEST_INPUT} characters`),
-  response_format: z.enum(["mp3", "wav", "opus"]).nullish(),
-  speed: z.number().min(0.5).max(2).nullish(),
-  stream: z.boolean().nullish(),
-  stream_format: z
-    .literal("audio", 'must be "audio": with `stream: true` speech comes as bytes of audio, not as events')
-    .nullish(),
+  model: characters(1, 256),
+  voice: z.string().check(z.minLength(1)),
+  input: z.string().check(
+    z.minLength(1),
+    z.refine((text) => charactersOf(text) <= LONGEST_INPUT, `must have at most ${LONGEST_INPUT} characters`),
+  ),
+  response_format: z.nullish(z.enum(["mp3", "wav", "opus"])),
+  speed: z.nullish(z.number().check(z.minimum(0.5), z.maximum(2))),
+  stream: z.nullish(z.boolean()),
+  stream_format: z.nullish(
+    z.literal("audio", 'must be "audio": with `stream: true` speech comes as bytes of audio, not as events'),
+  ),
 });
 
 export const speech = endpoint({

@@ -1,8 +1,9 @@
 /** Transcription (contract: POST /v1/audio/transcriptions), charged by the measured length of the recording. */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { audioHeard, LONGEST_RECORDING_MS } from "../../meters/audio.ts";
 import { refused } from "../../outcome.ts";
 import { brief } from "../../schema-words.ts";
+import { characters } from "../../shapes.ts";
 import { TRANSCRIPT_ANSWER } from "../answer-names.ts";
 import { type BodyRule, type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
@@ -13,14 +14,18 @@ import { MORE_RECORDINGS, STREAMS } from "../inspection/refused.ts";
 export const MAX_FILE_BYTES = 25 * 1024 * 1024;
 
 const TranscriptionRequest = z.looseObject({
-  model: z.string().min(1).max(256),
+  model: characters(1, 256),
   file: z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file"),
-  language: brief(z.string().regex(/^([A-Za-z]{2})?$/, "must be a two-letter ISO-639-1 code, or blank")).optional(),
-  prompt: z.string().optional(),
-  response_format: z.enum(["json", "text", "srt", "vtt", "verbose_json"]).optional(),
-  temperature: brief(
-    z.string().refine((text) => text.trim() !== "" && Number.isFinite(Number(text)), "must be a number"),
-  ).optional(),
+  language: z.optional(
+    brief(z.string().check(z.regex(/^([A-Za-z]{2})?$/, "must be a two-letter ISO-639-1 code, or blank"))),
+  ),
+  prompt: z.optional(z.string()),
+  response_format: z.optional(z.enum(["json", "text", "srt", "vtt", "verbose_json"])),
+  temperature: z.optional(
+    brief(
+      z.string().check(z.refine((text) => text.trim() !== "" && Number.isFinite(Number(text)), "must be a number")),
+    ),
+  ),
 });
 type Transcription = z.infer<typeof TranscriptionRequest>;
 

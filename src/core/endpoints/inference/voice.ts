@@ -2,9 +2,10 @@
  * Voice cloning and speech editing (contract: POST /v1/audio/voice-clone, POST /v1/audio/text-local-edit), charged like
  * speech. Tuning fields pass unchanged.
  */
-import * as z from "zod";
+import * as z from "zod/mini";
 import { audioMade, charactersOf } from "../../meters/audio.ts";
 import { brief } from "../../schema-words.ts";
+import { characters } from "../../shapes.ts";
 import { type FormFile, form, isFormFile } from "../body.ts";
 import { endpoint } from "../endpoint.ts";
 import { OTHER_DATA } from "../inspection/callers-data.ts";
@@ -14,19 +15,21 @@ const audioFile = () =>
   z.custom<FormFile>((value) => isFormFile(value) && value.bytes.length > 0, "must be an audio file");
 
 export const VoiceCloneRequest = z.looseObject({
-  model: z.string().min(1).max(256),
-  input: z.string().min(1),
+  model: characters(1, 256),
+  input: z.string().check(z.minLength(1)),
   reference_audio: audioFile(),
-  language: z.string().optional(),
+  language: z.optional(z.string()),
 });
 
 export const TextLocalEditRequest = z.looseObject({
-  model: z.string().min(1).max(256),
+  model: characters(1, 256),
   source_audio: audioFile(),
-  original_text: z.string().min(1),
-  edited_text: z.string().min(1),
+  original_text: z.string().check(z.minLength(1)),
+  edited_text: z.string().check(z.minLength(1)),
   /** The only tuning field that can make the answer longer than its text; applied on both sides of the edit. */
-  padding_ms: brief(z.string().regex(/^\d{1,6}(\.\d+)?$/, "must be a number of milliseconds below 1000000")).optional(),
+  padding_ms: z.optional(
+    brief(z.string().check(z.regex(/^\d{1,6}(\.\d+)?$/, "must be a number of milliseconds below 1000000"))),
+  ),
 });
 
 export const voiceClone = endpoint({

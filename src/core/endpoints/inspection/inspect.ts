@@ -6,7 +6,7 @@
  *
  * Linear in the body's size, whatever its names are: a path is built only for a field that is refused.
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import { MAX_FIELDS } from "../../formats/json-scanner.ts";
 import { clipped } from "../../issue-words.ts";
 import { type Steps, WORK_PER_ITEM, WORK_PER_NAME, Work } from "../../steps.ts";

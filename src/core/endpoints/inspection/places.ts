@@ -2,7 +2,7 @@
  * The places where an endpoint documents fields, derived from its schema so that no name is written twice, plus paths
  * for what the schema leaves open. An undocumented field has no place, and neither has anything inside it.
  */
-import type * as z from "zod";
+import type * as z from "zod/mini";
 import { itemOf } from "../list.ts";
 
 export interface Place {
