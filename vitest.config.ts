@@ -1,5 +1,6 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { makeAssets } from "./scripts/assets.ts";
 import { SlowestFirst } from "./test/support/slowest-first.ts";
 
 // Wrangler would warn of secrets that the tests bring themselves.
@@ -34,18 +35,21 @@ export default defineConfig({
       },
       {
         plugins: [
-          cloudflareTest(async () => ({
-            wrangler: { configPath: "./wrangler.toml" },
-            miniflare: {
-              bindings: {
-                ...TEST_SECRETS,
-                ...PROOF,
-                TEST_MIGRATIONS: await readD1Migrations("./migrations"),
-                TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
+          cloudflareTest(async () => {
+            await makeAssets();
+            return {
+              wrangler: { configPath: "./wrangler.toml" },
+              miniflare: {
+                bindings: {
+                  ...TEST_SECRETS,
+                  ...PROOF,
+                  TEST_MIGRATIONS: await readD1Migrations("./migrations"),
+                  TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
+                },
+                queueConsumers: { "tollgate-usage": { maxBatchTimeout: 0.05 } },
               },
-              queueConsumers: { "tollgate-usage": { maxBatchTimeout: 0.05 } },
-            },
-          })),
+            };
+          }),
         ],
         test: {
           name: "worker",

@@ -1,5 +1,5 @@
 /**
- * `npm run deploy`: builds the Worker, checks its size, and deploys it with what it needs: queues, KV and D1 (created
+ * `npm run deploy`: builds the static assets and the Worker, checks its size, and deploys it with what it needs: queues, KV and D1 (created
  * if missing), migrations, code. `--secrets-file FILE` (lines `NAME=value`) sets secrets in the same step, which a
  * Worker's first deployment needs. `--dry-run` stops after the build and needs no network.
  */
@@ -10,6 +10,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { unstable_readConfig as readConfig } from "wrangler";
+import { makeAssets } from "./assets.ts";
 import { MOST_GZIPPED_KB } from "./bundle.ts";
 import { commitOf } from "./commit.ts";
 import { lengthFaults } from "./true-lengths.ts";
@@ -21,6 +22,7 @@ const { values: flags } = parseArgs({
 });
 
 checkLengths(flags["secrets-file"]);
+await makeAssets();
 checkBundle();
 if (!flags["dry-run"]) deploy(flags["secrets-file"]);
 

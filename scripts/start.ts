@@ -37,7 +37,8 @@ async function start(settings: Settings): Promise<void> {
   const root = join(import.meta.dirname, "..");
   process.env.COMMIT ??= commitOf(root);
   // Imported late, so that an invalid setting is reported at once.
-  const { startWorker } = await import("./workers.ts");
+  const [{ startWorker }, { makeAssets }] = await Promise.all([import("./workers.ts"), import("./assets.ts")]);
+  await makeAssets();
   const gateway = startWorker(
     {
       label: "gateway",

@@ -33,7 +33,9 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   const { workerOptions, define, main } = miniflareOptions(config);
   if (!main) throw new Error(`${spec.config} names no main module`);
   const script = await bundle(main, define);
-  const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
+  const { modulesRules: _, rootPath: __, assets: ___, bindings, ...bound } = workerOptions;
+  const name = config.name ?? spec.label;
+  const assets = assetsOf(config, dirname(spec.config), `${name}-assets`);
   const say = sayAs(spec.label);
   const runtime = new RuntimeLog(say, () => running.end(1));
   const pidFile = join(state.runDir, `${spec.label}.pid`);
@@ -41,14 +43,24 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   process.env.MINIFLARE_WORKERD_PATH = join(import.meta.dirname, "workerd.sh");
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
-      ...bound,
-      bindings: { ...(bindings as Record<string, string>), ...overrides(Object.keys(config.vars)), ...spec.secrets },
-      name: config.name ?? spec.label,
-      modules: [{ type: "ESModule", path: "index.js", contents: script }],
+      workers: [
+        {
+          ...bound,
+          bindings: {
+            ...(bindings as Record<string, string>),
+            ...overrides(Object.keys(config.vars)),
+            ...spec.secrets,
+          },
+          name,
+          modules: [{ type: "ESModule", path: "index.js", contents: script }],
+          unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
+          serviceBindings: { ...(bound.serviceBindings as Record<string, string>), ...assets?.binding },
+        },
+        ...(assets ? [assets.worker] : []),
+      ],
       // miniflare's own front end; tenants use the direct socket.
       host: "127.0.0.1",
       port: 0,
-      unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
       resourcePersistencePath: state.storage(spec.label),
       cf: false,
       telemetry: { enabled: false },
@@ -76,6 +88,21 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   }
   runCrons = openCrons(config.triggers.crons ?? [], miniflare, say);
   await runCrons();
+}
+
+/**
+ * The static assets as a Worker of their own, and its binding: before a Worker that has assets miniflare puts a router of
+ * its own, on the socket too.
+ */
+function assetsOf({ assets }: ReturnType<typeof readConfig>, folder: string, name: string) {
+  if (!assets?.directory || !assets.binding) return undefined;
+  const { directory, binding, html_handling, not_found_handling } = assets;
+  const worker = {
+    name,
+    modules: [{ type: "ESModule" as const, path: "none.js", contents: "export default {}" }],
+    assets: { directory: resolve(folder, directory), assetConfig: { html_handling, not_found_handling } },
+  };
+  return { binding: { [binding]: name }, worker };
 }
 
 /** Variables of wrangler.toml that the environment overrides. */

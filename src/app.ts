@@ -8,10 +8,10 @@ import { Hono } from "hono/quick";
 import { TrieRouter } from "hono/router/trie-router";
 import { getPath } from "hono/utils/url";
 import { health } from "./api/health.ts";
+import { documentResponse, TENANT_DOCUMENT } from "./api/kit/assets.ts";
 import { adminApp } from "./api/operator/index.ts";
 import { serveGpuPrices } from "./api/tenant/gpu-prices.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
-import { tenantDocumentApp } from "./api/tenant/openapi.ts";
 import { servicePathOf } from "./core/compute/service-path.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
 import { closestCall, errorShapeAt, servedPath } from "./core/endpoints/served-path.ts";
@@ -55,10 +55,9 @@ export function createApp(): Hono<AppBindings> {
   }
   app.get("/platform/gpu-prices", (context) => serveGpuPrices(context.req.raw, context.env.ports));
   app.get("/healthz", (context) => health(context.env));
-  const selfService = selfServiceApp();
-  app.route("/", selfService.app);
-  app.route("/", tenantDocumentApp(selfService.routes));
-  app.route("/", adminApp());
+  app.route("/", selfServiceApp().app);
+  app.get("/openapi.json", (context) => documentResponse(context.env.ASSETS, TENANT_DOCUMENT));
+  app.route("/", adminApp().app);
   app.notFound(unknownRoute);
   app.onError((error, context) => {
     const ports = context.env.ports;

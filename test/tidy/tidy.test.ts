@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { FILES as STOPPED, withPoints } from "../support/kill-points.ts";
 
 const root = join(import.meta.dirname, "../..");
-const SKIPPED = new Set(["node_modules", "dist"]);
+const SKIPPED = new Set(["node_modules", "dist", "assets"]);
 const FILES = filesOf("");
 const read = (file: string): string => readFileSync(join(root, file), "utf8");
 
@@ -38,6 +38,12 @@ it.each(["core", "gateway", "platform", "api"])("no two files of %s have the sam
     named.set(name, [...(named.get(name) ?? []), file]);
   }
   expect([...named.values()].filter((files) => files.length > 1)).toEqual([]);
+});
+
+it("what the Worker runs brings no JSON Schema: schemas are zod/mini's, documents are made ahead", () => {
+  const running = FILES.filter((file) => /^src\/.*\.ts$/.test(file) && !file.startsWith("src/api/documents/"));
+  const heavy = /from "(zod(?!\/mini")|[./\w-]*\/documents\/)|\.toJSONSchema\(/;
+  expect(running.filter((file) => heavy.test(read(file)))).toEqual([]);
 });
 
 /** A file's name or path, as prose and comments write it. */

@@ -17,6 +17,7 @@ import type { ApiRoutes } from "./route.ts";
 
 export interface AdminContext {
   readonly books: D1Database;
+  readonly assets: Fetcher;
   readonly edge: Directory & EdgeNotices;
   readonly secrets: PlatformSecrets;
   account(number: AccountNumber): AccountObject;
@@ -51,6 +52,7 @@ export function openContext(
 export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
   return {
     books: env.BOOKS,
+    assets: env.ASSETS,
     edge: ports.directory,
     secrets: ports.secrets,
     account: (number) => accountInTime(ports, number),

@@ -1,12 +1,9 @@
 /**
  * What the operator's and the tenants' routes share (`kit/`). A route is a value: path, query, body and answers in zod,
- * declared once. The request is validated, the handler typed and the OpenAPI entry (openapi.ts) made from it.
+ * declared once. The request is validated, the handler typed and the OpenAPI entry (../documents/openapi.ts) made from it.
  *
  * Promises: a handler gets only validated input; errors have one shape (`problem.ts`). Must not know a particular
  * route.
- *
- * zod makes the JSON Schema itself. The library that joins zod and hono would put all of zod's languages into the
- * Worker: 70 KB of the bundle, gzipped.
  */
 import type { Context, Env, Hono } from "hono";
 import * as z from "zod/mini";

@@ -10,6 +10,7 @@ import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { OPERATOR } from "../../core/account/permissions.ts";
 import { log } from "../../platform/log.ts";
+import { documentResponse, OPERATOR_DOCUMENT } from "../kit/assets.ts";
 import { recordChange } from "../kit/change-log.ts";
 import {
   type AdminBindings,
@@ -21,9 +22,8 @@ import {
 import { addKeys } from "../kit/keys.ts";
 import type { ManagedAt } from "../kit/manager.ts";
 import { carryOutOnce } from "../kit/once.ts";
-import { documentOnce } from "../kit/openapi.ts";
 import { answerError, Problem } from "../kit/problem.ts";
-import { ApiRoutes, type Around, answers, route } from "../kit/route.ts";
+import { ApiRoutes, type Around, answers, type Route, route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
 import { addAliases } from "./aliases.ts";
@@ -90,7 +90,7 @@ const AROUND: Around<OperatorContext> = {
 };
 
 /** Serves everything under `/admin`. Its paths are absolute, so mount it at the root. */
-export function adminApp(): Hono<AdminBindings> {
+export function adminApp(): { app: Hono<AdminBindings>; routes: readonly Route[] } {
   const app = new Hono<AdminBindings>();
   app.router = new TrieRouter();
   app.onError((error, context) => answerError(error, context, log));
@@ -101,7 +101,7 @@ export function adminApp(): Hono<AdminBindings> {
   app.all("/admin/*", (context) => {
     throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not a call of this API.`);
   });
-  return app;
+  return { app, routes: api.routes };
 }
 
 const read = route({
@@ -114,12 +114,5 @@ const read = route({
 });
 
 function addDocument(api: AdminRoutes): void {
-  const document = documentOnce(() => api.routes, {
-    title: "Tollgate, the operator's API",
-    description:
-      "Accounts, keys, routing and prices of a Tollgate gateway. JSON, snake_case; USD in as decimal strings or " +
-      "numbers, out as numbers. Unknown fields are refused.",
-    bearer: "ADMIN_TOKEN, or an operator's own token",
-  });
-  api.add(read, async () => document());
+  api.add(read, ({ work }) => documentResponse(work.assets, OPERATOR_DOCUMENT));
 }

@@ -1,7 +1,7 @@
 /** Lists in bodies: validation stops at the first fault, and what is large and right is quick. */
 import { describe, expect, it } from "vitest";
 import * as z from "zod/mini";
-import { jsonSchemaOf } from "../../../src/api/kit/openapi.ts";
+import { jsonSchemaOf } from "../../../src/api/documents/openapi.ts";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";
 import { list } from "../../../src/core/endpoints/list.ts";
 import { ENDPOINTS } from "../../../src/core/endpoints/table.ts";

@@ -13,7 +13,7 @@ export interface Answer {
   readonly text: string;
 }
 
-const app = adminApp();
+const { app } = adminApp();
 const contexts: ExecutionContext[] = [];
 
 /** The answer of an object that a test evicted may never come. */

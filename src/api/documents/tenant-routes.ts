@@ -1,12 +1,10 @@
-/** `/openapi.json`: what a tenant can call, from the endpoint table and self-service. */
-import { Hono } from "hono/quick";
+/** The rows of the endpoint tables as routes of a document. */
 import * as z from "zod/mini";
 import type { ComputeEndpoint } from "../../core/endpoints/compute/compute-endpoint.ts";
 import { COMPUTE_ROWS } from "../../core/endpoints/compute/compute-table.ts";
 import { SERVICE_ROWS, type ServiceEndpoint } from "../../core/endpoints/compute/service-rows.ts";
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
 import { ENDPOINTS } from "../../core/endpoints/table.ts";
-import { documentOnce } from "../kit/openapi.ts";
 import { answers, type Route } from "../kit/route.ts";
 
 const METHODS = { GET: "get", POST: "post", DELETE: "delete" } as const;
@@ -81,24 +79,10 @@ const GPU_PRICES: Route = {
 /** `chat.completions` as `chatCompletions`. */
 const camelCase = (id: string): string => id.replaceAll(/[._]([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/**
- * `selfService`: its routes, so that one document has all that a key can do. Public: the document holds nothing
- * private.
- */
-export function tenantDocumentApp(selfService: readonly Route[]): Hono {
-  const document = documentOnce(
-    () => [
-      ...ENDPOINTS.map(routeOf),
-      ...COMPUTE_ROWS.map(computeRoute),
-      ...Object.values(SERVICE_ROWS).flatMap(serviceRoutes),
-      GPU_PRICES,
-      ...selfService,
-    ],
-    {
-      title: "Tollgate",
-      description: "An OpenAI-compatible inference service, and the holder's own keys, limits, usage and balance.",
-      bearer: "A virtual key, sk-tg-...",
-    },
-  );
-  return new Hono().get("/openapi.json", document);
-}
+/** The routes outside self-service. */
+export const tableRoutes = (): readonly Route[] => [
+  ...ENDPOINTS.map(routeOf),
+  ...COMPUTE_ROWS.map(computeRoute),
+  ...Object.values(SERVICE_ROWS).flatMap(serviceRoutes),
+  GPU_PRICES,
+];

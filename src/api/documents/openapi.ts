@@ -6,23 +6,14 @@ import * as z from "zod/mini";
 import { LONGEST_IDEMPOTENCY_KEY } from "../../core/account/idempotency.ts";
 import type { ErrorShape } from "../../core/endpoints/error-shape.ts";
 import { listFacts } from "../../core/schema-words.ts";
-import { ComputeErrorBody, ErrorBody, VideoErrorBody } from "./problem.ts";
-import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "./route.ts";
+import { ComputeErrorBody, ErrorBody, VideoErrorBody } from "../kit/problem.ts";
+import { MAX_BODY_BYTES, type RefusalStatus, type Route } from "../kit/route.ts";
 
-export interface DocumentInfo {
+interface DocumentInfo {
   readonly title: string;
   readonly description: string;
   /** Describes the bearer token. */
   readonly bearer: string;
-}
-
-/** The document as a response. It is made at the first request and kept. */
-export function documentOnce(routes: () => readonly Route[], info: DocumentInfo): () => Response {
-  let text: string | undefined;
-  return () => {
-    text ??= JSON.stringify(openApi(routes(), info));
-    return new Response(text, { headers: { "content-type": "application/json", "cache-control": "no-store" } });
-  };
 }
 
 type JsonObject = { [name: string]: unknown };
@@ -52,7 +43,7 @@ const ERROR_BODIES: { readonly [S in ErrorShape]: z.core.$ZodType } = {
 };
 
 /** The document of these routes. */
-function openApi(routes: readonly Route[], info: DocumentInfo): JsonObject {
+export function openApi(routes: readonly Route[], info: DocumentInfo): JsonObject {
   const schemas = new Components();
   const paths: { [path: string]: JsonObject } = {};
   for (const route of routes) {
