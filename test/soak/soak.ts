@@ -17,7 +17,6 @@
  */
 import { parseArgs } from "node:util";
 import { sleep } from "../support/eventually.ts";
-import { HeapMeter } from "../support/heap-meter.ts";
 import { atRest } from "../support/joined-books.ts";
 import { Operator } from "../support/operator.ts";
 import { freePorts } from "../support/ports.ts";
@@ -99,7 +98,8 @@ async function soak(): Promise<boolean> {
     const trouble = new Trouble({ tollgate, operator }, customers, streamOf(seed, "trouble"), {
       killsUntilMs: values["no-kills"] ? 0 : Date.now() + minutes * 60_000 * KILLS_SHARE,
     });
-    const memory = await load(tollgate, customers, [hostiles, trouble, probe]);
+    const rest = () => restingMemory(tollgate, inspectorPort);
+    const memory = await load(tollgate, rest, customers, [hostiles, trouble, probe]);
     enter("coming to rest");
     await operator.sandbox.clearFaults();
     await comeToRest(parties);
@@ -108,8 +108,7 @@ async function soak(): Promise<boolean> {
     await Promise.all(customers.map((customer) => customer.fillSlots()));
     await comeToRest(parties);
     enter("measuring memory");
-    const { lines, leaked } = memoryReport(memory.before, memory.loaded, await restingMemory(tollgate));
-    const heap = await HeapMeter.afterCollection(inspectorPort);
+    const { lines, leaked } = memoryReport(memory.before, memory.loaded, await rest());
     enter("judging");
 
     const { done } = trouble;
@@ -118,8 +117,7 @@ async function soak(): Promise<boolean> {
     const { lines: counts, wrong: joined } = await judge(tollgate.stateDir, operator, parties, hostiles, done);
     const felt = probe.report(hostiles.crasher.busy, kills);
     const wrong = [...joined, ...felt.wrong, ...(trouble.survived ? [] : ["workerd died, and nobody killed it"])];
-    const heapLine = `memory       heap of the gateway's isolate after a collection: ${heap} MB`;
-    for (const line of [...counts, ...felt.lines, ...lines, heapLine]) say(line);
+    for (const line of [...counts, ...felt.lines, ...lines]) say(line);
     for (const words of wrong.slice(0, MOST_MISMATCHES_TOLD)) say(`MISMATCH     ${words}`);
     say(wrong.length === 0 ? "the books join the executions" : `${wrong.length} mismatches, seed ${seed}`);
     return wrong.length === 0 && !leaked;
@@ -133,6 +131,7 @@ async function soak(): Promise<boolean> {
 /** Warm-up, rest, and the measured load. */
 async function load(
   tollgate: TollgateProcess,
+  rest: () => ReturnType<typeof restingMemory>,
   customers: readonly Customer[],
   [hostiles, trouble, probe]: readonly [Hostiles, Trouble, Probe],
 ) {
@@ -158,7 +157,7 @@ async function load(
   enter("warm-up");
   await loadFor(warmUpMs);
   enter("memory at rest");
-  const before = await restingMemory(tollgate);
+  const before = await rest();
   enter("load");
   const watch = watchMemory(tollgate);
   await loadFor(wholeMs - warmUpMs);
