@@ -7,14 +7,16 @@ import { cors } from "hono/cors";
 import { Hono } from "hono/quick";
 import { TrieRouter } from "hono/router/trie-router";
 import { getPath } from "hono/utils/url";
+import { consoleApp, rowPath, type Serve } from "./api/console/index.ts";
 import { health } from "./api/health.ts";
 import { documentResponse, TENANT_DOCUMENT } from "./api/kit/assets.ts";
+import type { AdminBindings } from "./api/kit/context.ts";
 import { adminApp } from "./api/operator/index.ts";
 import { serveGpuPrices } from "./api/tenant/gpu-prices.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
 import { servicePathOf } from "./core/compute/service-path.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
-import { closestCall, errorShapeAt, servedPath } from "./core/endpoints/served-path.ts";
+import { closestCall, errorShapeAt, isTenantPath, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { EXPOSED, serveDirectly } from "./direct.ts";
 import { serveCompute } from "./gateway/flows/compute.ts";
@@ -25,14 +27,18 @@ import type { PlatformPorts } from "./platform/ports.ts";
 
 /** What each request brings along: the pipeline's ports, and what the operator's side reads of the environment. */
 export interface AppBindings {
-  Bindings: Env & { ports: PlatformPorts };
+  Bindings: AdminBindings["Bindings"] & { ports: PlatformPorts };
 }
 
 export function createApp(): Hono<AppBindings> {
   const app = new Hono<AppBindings>({
     strict: true,
     // The one place where a path is read for what it means: routes, keys and logs see only what comes out.
-    getPath: (request) => servedPath(request.method, getPath(request)),
+    getPath: (request, options) => {
+      const path = getPath(request);
+      // Only the console's own routes set `signedIn`: then the row behind `/console/api` is meant.
+      return servedPath(request.method, options?.env?.signedIn ? rowPath(path) : path);
+    },
   });
   app.router = new TrieRouter();
   // By the URL as it was sent: what a router decodes is not what goes upstream. No CORS: a pod's pages are not ours.
@@ -40,9 +46,13 @@ export function createApp(): Hono<AppBindings> {
     const path = servicePathOf(context.req.raw.url);
     return path ? serveService(context.req.raw, path, context.env.ports) : next();
   });
-  // Keys travel in headers, never in cookies, so any origin may call.
+  // Tenants' keys travel in headers, never in cookies, so their calls may come from any origin. Nothing else may.
   const browsers = cors({ origin: "*", exposeHeaders: EXPOSED, maxAge: 86_400 });
-  app.use((context, next) => (context.req.path.startsWith("/admin") ? next() : browsers(context, next)));
+  app.use((context, next) => {
+    const { path } = context.req;
+    const open = !context.env.signedIn && (isTenantPath(path) || path === "/openapi.json");
+    return open ? browsers(context, next) : next();
+  });
   for (const endpoint of ENDPOINTS) {
     app.on(endpoint.method, toRoute(endpoint.path), (context) =>
       serve(context.req.raw, endpoint, context.req.param(), context.env.ports),
@@ -58,6 +68,10 @@ export function createApp(): Hono<AppBindings> {
   app.route("/", selfServiceApp().app);
   app.get("/openapi.json", (context) => documentResponse(context.env.ASSETS, TENANT_DOCUMENT));
   app.route("/", adminApp().app);
+  app.route(
+    "/",
+    consoleApp(() => throughRouter as Serve),
+  );
   app.notFound(unknownRoute);
   app.onError((error, context) => {
     const ports = context.env.ports;

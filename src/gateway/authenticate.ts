@@ -8,10 +8,11 @@
 import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";
 import { asId, type KeyDigest } from "../core/ids.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
-import type { Caller, Ports } from "./ports.ts";
+import type { Caller, Ports, SignedIn } from "./ports.ts";
 
 /** Needs only headers; the body is not touched before this succeeds. */
 export async function authenticate(headers: Headers, ports: Ports): Promise<Outcome<{ caller: Caller }>> {
+  if (ports.signedIn) return find(ports.signedIn, ports);
   const header = keyInHeader(headers.get("authorization"));
   if (!header.ok) return header;
   const sent = [header.key, headers.get("x-api-key"), headers.get("api-key")]
@@ -30,8 +31,12 @@ export async function authenticate(headers: Headers, ports: Ports): Promise<Outc
   if (remembered) return { ok: true, caller: remembered };
   const tag = tagOf(await ports.secrets.hmac(key.signed));
   if (!equalInConstantTime(key.tag, tag)) return refused({ kind: "bad_key", why: "unknown" });
+  return find({ number: key.number, digest }, ports);
+}
+
+async function find({ number, digest }: SignedIn, ports: Ports): Promise<Outcome<{ caller: Caller }>> {
   try {
-    const caller = await ports.directory.findCaller(key.number, digest);
+    const caller = await ports.directory.findCaller(number, digest);
     return caller ? { ok: true, caller } : refused({ kind: "bad_key", why: "unknown" });
   } catch (error) {
     // Never 401 for our own fault: an SDK would discard a good key.

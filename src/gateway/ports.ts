@@ -26,6 +26,8 @@ import type { BodyRoom } from "../core/uploads/upload-limiter.ts";
 import type { JobView, NewJob } from "../core/video/jobs.ts";
 
 export interface Ports {
+  /** The key that signed in to the console, where a session stands in place of the key in the headers. */
+  readonly signedIn?: SignedIn;
   readonly directory: Directory;
   readonly secrets: Secrets;
   readonly upstreams: Upstreams;
@@ -60,6 +62,9 @@ export interface Caller {
   readonly keyId: KeyId;
   readonly digest: KeyDigest;
 }
+
+/** A key by its digest; whether it is live is not said. */
+export type SignedIn = Pick<Caller, "digest" | "number">;
 
 /** Keys and routing at the edge: caches of the account objects and the operator's books. */
 export interface Directory {

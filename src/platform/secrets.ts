@@ -3,7 +3,7 @@
  *
  * `KEY_PEPPER` (at least 32 characters) makes key tags and digests by HMAC-SHA-256. `MASTER_KEY` (base64 of 32 bytes)
  * seals the credentials of upstreams by AES-256-GCM with a random nonce. The upstream's id is authenticated too, so a
- * sealed credential cannot be moved to another row. A missing or short secret is a fault with its name; there is no
+ * sealed credential cannot be moved to another row. session-seal.ts derives a key of its own from it. A missing or short secret is a fault with its name; there is no
  * weak default. Imported keys live as long as the isolate.
  */
 
@@ -11,6 +11,7 @@ import { equalInConstantTime, signedPart, tagOf, toHex } from "../core/account/a
 import { shapeOperatorToken, signedOperatorPart } from "../core/account/operators.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../core/ids.ts";
 import type { Secrets } from "../gateway/ports.ts";
+import { type SessionSealing, sessionSealing } from "./session-seal.ts";
 
 export interface SecretValues {
   readonly KEY_PEPPER?: string | undefined;
@@ -36,7 +37,7 @@ interface NewToken {
   readonly lastFour: string;
 }
 
-export interface PlatformSecrets extends Secrets {
+export interface PlatformSecrets extends Secrets, SessionSealing {
   /** The only form in which a key is stored. */
   digestOf(keyText: string): Promise<KeyDigest>;
   newKey(number: AccountNumber): Promise<NewKey>;
@@ -90,7 +91,7 @@ export async function readSecrets(env: SecretValues): Promise<SecretsOutcome> {
     ["sign"],
   );
   const sealKey = await crypto.subtle.importKey("raw", masterBytes, "AES-GCM", false, ["encrypt", "decrypt"]);
-  const secrets = { ...keySecrets(hmacKey), ...sealing(sealKey) };
+  const secrets = { ...keySecrets(hmacKey), ...sealing(sealKey), ...(await sessionSealing(masterBytes)) };
   cached = { pepper, master, secrets };
   return { ok: true, secrets };
 }

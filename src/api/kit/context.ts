@@ -35,7 +35,8 @@ export interface OperatorContext extends AdminContext {
 }
 
 export interface AdminBindings {
-  Bindings: Env;
+  /** `signedIn`: who holds the console's session, where one stands in place of the bearer. */
+  Bindings: Env & { readonly signedIn?: { readonly operator?: Operator } };
   Variables: { admin: OperatorContext };
 }
 export type AdminRoutes = ApiRoutes<OperatorContext, AdminBindings>;

@@ -14,26 +14,38 @@ import type { Route } from "../kit/route.ts";
 
 const LEAST_TOKEN_CHARACTERS = 24;
 
+/** The secret, where it is one that can be used. */
+export const adminTokenOf = ({ ADMIN_TOKEN: token = "" }: Env): string | undefined =>
+  token.length < LEAST_TOKEN_CHARACTERS ? undefined : token;
+
 export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, next) => {
   context.header("cache-control", "no-store");
-  const token = context.env.ADMIN_TOKEN ?? "";
-  if (token.length < LEAST_TOKEN_CHARACTERS) {
+  const { env } = context;
+  if (adminTokenOf(env) === undefined) {
     throw new Problem(
       503,
       "not_configured",
-      `The secret ADMIN_TOKEN is ${token ? "too short" : "not set"}: give it at least ${LEAST_TOKEN_CHARACTERS} ` +
-        "characters (wrangler secret put ADMIN_TOKEN).",
+      `The secret ADMIN_TOKEN is ${env.ADMIN_TOKEN ? "too short" : "not set"}: give it at least ` +
+        `${LEAST_TOKEN_CHARACTERS} characters (wrangler secret put ADMIN_TOKEN).`,
     );
   }
   const [, given] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
-  const first = given !== undefined && equalInConstantTime(token, given);
-  if (given === undefined || !(first || shapeOperatorToken(given))) throw unknownToken(context);
-  const secrets = await readSecrets(context.env);
+  const signedIn = env.signedIn?.operator;
+  if (!signedIn && (given === undefined || !(isFirst(env, given) || shapeOperatorToken(given)))) {
+    throw unknownToken(context);
+  }
+  const secrets = await readSecrets(env);
   if (!secrets.ok) throw new Problem(503, "not_configured", secrets.fault.message);
-  const operator = first ? FIRST_OWNER : await named(context, given, secrets.secrets);
+  const operator =
+    signedIn ?? (await operatorOfToken(env, context.executionCtx, given ?? "", secrets.secrets))?.operator;
   if (!operator) throw unknownToken(context);
-  context.set("admin", { ...openContext(context.env, context.executionCtx, secrets.secrets), operator });
+  context.set("admin", { ...openContext(env, context.executionCtx, secrets.secrets), operator });
   await next();
+};
+
+const isFirst = (env: Env, given: string): boolean => {
+  const token = adminTokenOf(env);
+  return token !== undefined && equalInConstantTime(token, given);
 };
 
 function unknownToken(context: Context): Problem {
@@ -41,15 +53,27 @@ function unknownToken(context: Context): Problem {
   return new Problem(401, "invalid_admin_token", "Send `Authorization: Bearer <ADMIN_TOKEN>`, or an operator's token.");
 }
 
-async function named(
-  context: Context<AdminBindings>,
+/** Whose token this is; no digest for `ADMIN_TOKEN`. */
+export async function operatorOfToken(
+  env: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
   token: string,
   secrets: PlatformSecrets,
-): Promise<Operator | undefined> {
-  const { BOOKS: books } = context.env;
+): Promise<{ operator: Operator; digest: string | null } | undefined> {
+  if (isFirst(env, token)) return { operator: FIRST_OWNER, digest: null };
   const digest = await secrets.operatorDigest(token);
-  const row = digest === undefined ? undefined : await operatorByDigest(books, digest);
-  if (row) context.executionCtx.waitUntil(noteOperatorUse(books, row, Date.now()).catch(() => undefined));
+  const operator = digest === undefined ? undefined : await operatorWith(env, context, digest);
+  return operator && digest !== undefined ? { operator, digest } : undefined;
+}
+
+/** The live operator whose token has this digest. */
+export async function operatorWith(
+  { BOOKS: books }: Env,
+  context: Pick<ExecutionContext, "waitUntil">,
+  digest: string,
+): Promise<Operator | undefined> {
+  const row = await operatorByDigest(books, digest);
+  if (row) context.waitUntil(noteOperatorUse(books, row, Date.now()).catch(() => undefined));
   return row;
 }
 

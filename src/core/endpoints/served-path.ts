@@ -44,6 +44,11 @@ const CALLS = [...ENDPOINTS, ...COMPUTE_ROWS, GPU_PRICES];
 /** First segments of the compute contract's paths. */
 const COMPUTE_ROOTS = new Set(["billing", ...COMPUTE_ROWS.map(({ path }) => path.split("/")[1] ?? "")]);
 
+const TENANT_ROOTS = new Set([...COMPUTE_ROOTS, "v1", "platform", "account", "inference-instances"]);
+
+/** Whether the path belongs to the tenants' API. */
+export const isTenantPath = (path: string): boolean => TENANT_ROOTS.has(path.split("/", 2)[1] ?? "");
+
 /** The form of an error where no call was found: that of the calls whose paths begin alike, with `/v1` before or not. */
 export function errorShapeAt(path: string): ErrorShape {
   const [, , root = "", leaf] = versioned(path.slice(0, LONGEST_COMPARED)).split("/");
