@@ -12,6 +12,7 @@
  */
 import type { FreeCall } from "../core/account/free-calls.ts";
 import type { Permission, QueuedEnd } from "../core/account/hold.ts";
+import type { AskedAbout } from "../core/account/refused-call.ts";
 import type { AccountNumber, CallId } from "../core/ids.ts";
 import { type Refused, refused } from "../core/outcome.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
@@ -91,11 +92,18 @@ export const authorize = (
   caller: Caller,
   ports: Pick<Ports, "account" | "log">,
   free?: FreeCall,
-): Promise<Permission> => askOrRefuse(ports, caller.number, null, (account) => account.authorize(caller.digest, free));
+  about?: AskedAbout,
+): Promise<Permission> =>
+  askOrRefuse(ports, caller.number, null, (account) => account.authorize(caller.digest, free, about));
 
 /** The refusal for a call that fails before admission. A dead key comes before any fault in the request. */
-export async function refusalTo(caller: Caller, refusal: Refusal, ports: Ports): Promise<Refusal> {
-  const permission = await authorize(caller, ports);
+export async function refusalTo(
+  caller: Caller,
+  refusal: Refusal,
+  ports: Pick<Ports, "account" | "log">,
+  about?: AskedAbout,
+): Promise<Refusal> {
+  const permission = await authorize(caller, ports, undefined, about);
   return permission.ok ? refusal : permission.refusal;
 }
 

@@ -16,6 +16,7 @@ import type {
   Settlement,
 } from "../core/account/hold.ts";
 import type { Inquired, Inquiry } from "../core/account/precheck.ts";
+import type { AskedAbout } from "../core/account/refused-call.ts";
 import type { ComputeAccount } from "../core/compute/calls.ts";
 import type { BrokerPort } from "../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
@@ -99,7 +100,7 @@ export interface AccountPort extends Pick<ComputeAccount, "compute" | "openServi
   /**
    * Whether the key is live. With `free`, also whether it may make this call and owns the ids; that call is counted.
    */
-  authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission>;
+  authorize(digest: KeyDigest, free?: FreeCall, about?: AskedAbout): Promise<Permission>;
   /** Records that this account owns an id which the service made. The id must not be seen before. */
   recordOwnership(owned: NewOwned): Promise<void>;
   /** The service deleted this id: forgets its owner. */

@@ -73,6 +73,8 @@ describe("the list of calls", () => {
       held_usd: 1e-6,
       overrun_usd: 0,
       loss_usd: 0,
+      refusal: null,
+      param: null,
       tries: [{ upstream: "main", model: "llama", result: "answered", ms: 90 }],
     });
     expect(older).toMatchObject({ account: "other", stream: null, tries: null, prices: null, held_usd: null });

@@ -3,14 +3,17 @@ import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { UsageEvent } from "../../src/core/account/hold.ts";
 import { type AccountNumber, asId, type CallId } from "../../src/core/ids.ts";
+import { readDurations, rollUpDurations } from "../../src/platform/d1/histograms.ts";
 import { fakeClock, fakeQueue, newAccount, request, rows, settlement } from "../support/worker/account-support.ts";
 import { settled } from "../support/worker/operator.ts";
 import {
   count,
   countWritten,
+  DAY,
   deliver,
   emptyUsage,
   event,
+  HOUR,
   message,
   report,
   START,
@@ -211,5 +214,79 @@ describe("the consumer", () => {
     expect((await stub.audit())?.outbox).toBe(0);
     expect(await rows(stub, "SELECT * FROM outbox")).toEqual([]);
     expect(await count("usage_events")).toBe(1);
+  });
+});
+
+describe("durations", () => {
+  const tried = (result: string, ms: number) => ({ upstream: "main", model: "llama-7b", result, ms });
+  const detailed = (...tries: ReturnType<typeof tried>[]) => ({
+    detail: { stream: true, heldNanoUsd: 1, prices: {}, costs: null, entry: null, tries },
+  });
+  const stored = async () => {
+    const { results } = await env.BOOKS.prepare(
+      "select * from histograms order by span_ms, start_ms, measure, result",
+    ).all<Record<string, number | string>>();
+    return results.map(({ span_ms, start_ms, measure, upstream, model, result, sum_ms, ...buckets }) => [
+      span_ms,
+      Number(start_ms) && Number(start_ms) - START,
+      measure,
+      upstream,
+      model,
+      result,
+      sum_ms,
+      Object.values(buckets).join(""),
+    ]);
+  };
+
+  it("of calls and of tries count once, by minute and for ever, whatever comes twice; corrections and rentals do not", async () => {
+    const first = event({
+      ...detailed(tried("status_503", 40), tried("answered", 90)),
+      latencyMs: 300,
+      firstByteMs: 95,
+    });
+    const failed = event({ upstream: null, latencyMs: 51, firstByteMs: null, endedAtMs: START + 60_000 });
+    const late = { ...first, eventId: asId<CallId>(`${first.eventId}.late`), late: true as const };
+    await deliver([message(first, first, late), message(first, event({ endpoint: "compute.instance" }))]);
+    await deliver([message(failed), message(first)]);
+    const ever = [
+      [0, 0, "first_byte", "main", "llama", "", 95, "010000000000"],
+      [0, 0, "latency", "", "llama", "", 51, "010000000000"],
+      [0, 0, "latency", "main", "llama", "", 300, "000100000000"],
+      [0, 0, "try", "main", "llama-7b", "answered", 90, "010000000000"],
+      [0, 0, "try", "main", "llama-7b", "status_503", 40, "100000000000"],
+    ];
+    const minutes = ever.map(([, , measure, at, ...rest]) => [60_000, at === "" ? 60_000 : 0, measure, at, ...rest]);
+    expect((await stored()).slice(0, 5)).toEqual(ever);
+    expect((await stored()).slice(5).sort()).toEqual(minutes.sort());
+  });
+
+  it("minutes become hours and hours days, and no sum changes; a late minute joins its hour", async () => {
+    const at = [0, 60_000, HOUR, 3 * HOUR + 5, 26 * HOUR, 50 * HOUR, 60 * DAY];
+    await deliver([message(...at.map((ms, index) => event({ endedAtMs: START + ms, latencyMs: 10 ** index })))]);
+    const asked = { fromMs: START, toMs: START + 90 * DAY, groupBy: ["day", "upstream"] as const };
+    const before = await readDurations(env.BOOKS, asked);
+    const rows = () => count("histograms where span_ms = 60000");
+    const now = START + 61 * DAY;
+    while ((await rollUpDurations(env.BOOKS, now, 3)) > 0);
+    expect(await rows()).toBe(2);
+    expect(await readDurations(env.BOOKS, asked)).toEqual(before);
+    expect((await readDurations(env.BOOKS, { ...asked, groupBy: ["hour"] })).map(({ groups }) => groups[0])).toEqual([
+      START + 60 * DAY,
+      START + 60 * DAY,
+    ]);
+    await deliver([message(event({ endedAtMs: START + HOUR + 7 }))]);
+    expect(await rollUpDurations(env.BOOKS, now, 30)).toBe(2);
+    const spans = await env.BOOKS.prepare("select distinct span_ms from histograms order by 1").raw();
+    expect(spans).toEqual([[0], [60_000], [24 * HOUR]]);
+    const sum = (all: typeof before) =>
+      all.reduce((total, { histogram }) => total + histogram.reduce((a, b) => a + b), 0);
+    expect(sum(await readDurations(env.BOOKS, asked))).toBe(sum(before) + 2);
+  });
+
+  it("a record of tries that is not one counts in nothing, and its event is written all the same", async () => {
+    const odd = { ...detailed().detail, tries: [null, { upstream: 1 }, tried("answered", Number.NaN)] as never };
+    await deliver([message(event({ detail: odd }), event({ detail: { ...odd, tries: "x" as never } }))]);
+    expect(await count("usage_events")).toBe(2);
+    expect(await count("histograms where measure = 'try'")).toBe(0);
   });
 });

@@ -212,7 +212,7 @@ describe("the scheduled run", () => {
       get: () => Promise.reject(new Error("KV is down")),
       put: () => Promise.reject(new Error("KV is down")),
     };
-    await runScheduled({ BOOKS: env.BOOKS, EDGE: kv as unknown as KVNamespace }, START + DAY);
+    await runScheduled({ ...env, EDGE: kv as unknown as KVNamespace }, START + DAY);
     expect(await count("usage_hours")).toBe(1);
     expect(lines.join()).toContain("publish_routing");
   });

@@ -1,8 +1,9 @@
 /** The query of lists of calls, and the cursor of their pages. */
 import * as z from "zod/mini";
 import { characters } from "../../core/shapes.ts";
-import type { CallRow, Position } from "../../platform/d1/call-rows.ts";
-import { type CallFilter, listCalls } from "../../platform/d1/calls.ts";
+import type { CallFilter, CallRow, Position } from "../../platform/d1/call-rows.ts";
+import { listCalls } from "../../platform/d1/calls.ts";
+import type { RefusedRow } from "../../platform/d1/refused-calls.ts";
 import { moment } from "./fields.ts";
 import { invalid } from "./problem.ts";
 
@@ -34,7 +35,7 @@ export async function callPage<Answer>(
   books: D1Database,
   query: z.output<typeof Query>,
   narrowed: Narrowed,
-  serialize: (call: CallRow) => Answer,
+  serialize: (call: CallRow | RefusedRow) => Answer,
 ): Promise<{ data: Answer[]; next_cursor: string | null }> {
   const { model, outcome, status, reason, from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER } = query;
   if (fromMs > toMs) throw invalid("from", "`from` must not be after `to`.");

@@ -7,7 +7,9 @@ import { toUsd } from "../../core/pricing/money.ts";
 import type { UnitPrices } from "../../core/pricing/prices.ts";
 import { UNIT_NAMES, UNITS, type Unit, type Usage } from "../../core/pricing/usage.ts";
 import type { CallRow } from "../../platform/d1/call-rows.ts";
+import type { RefusedRow } from "../../platform/d1/refused-calls.ts";
 import { timeAnswer, usdAnswer } from "./fields.ts";
+import { refusedFields, serializeRefused } from "./refused-record.ts";
 import { mapUnits, toIso } from "./serializers.ts";
 
 /** Seconds and hours are metered in milliseconds, and shown in the unit of their price. */
@@ -43,11 +45,14 @@ const shared = {
   held_usd: z.nullable(usdAnswer),
   prices: z.nullable(units(usdAnswer)).check(z.describe("USD per unit, as fixed at admission; null: not recorded")),
 };
-export const TenantCallAnswer = z.object(shared).register(z.globalRegistry, { id: "TenantCall" });
+export const TenantCallAnswer = z
+  .object({ ...shared, ...refusedFields })
+  .register(z.globalRegistry, { id: "TenantCall" });
 
 const tried = z.object({ upstream: z.string(), model: z.string(), result: z.string(), ms: z.int() });
 export const callFields = {
   ...shared,
+  ...refusedFields,
   account: z.string(),
   upstream: z.nullable(z.string()),
   target_model: z.nullable(z.string()),
@@ -63,7 +68,10 @@ export const CallAnswer = z.object(callFields).register(z.globalRegistry, { id: 
 const usageShown = (usage: Usage) => mapUnits(usage, (quantity, unit) => quantityShown(unit, quantity));
 const rates = (prices: UnitPrices | null | undefined) => (prices ? mapUnits(prices, toUsd) : null);
 
-export const serializeTenantCall = (call: CallRow): z.input<typeof TenantCallAnswer> => ({
+export const serializeTenantCall = (call: CallRow | RefusedRow): z.input<typeof TenantCallAnswer> =>
+  "eventId" in call ? serializeServed(call) : serializeRefused(call);
+
+const serializeServed = (call: CallRow): z.input<typeof TenantCallAnswer> => ({
   id: call.eventId,
   key: call.key,
   team: call.team,
@@ -86,10 +94,26 @@ export const serializeTenantCall = (call: CallRow): z.input<typeof TenantCallAns
   charged_usd: toUsd(call.priceNanoUsd),
   held_usd: call.detail ? toUsd(call.detail.heldNanoUsd) : null,
   prices: rates(call.detail?.prices),
+  refusal: null,
+  param: null,
 });
 
-export const serializeCall = (call: CallRow): z.input<typeof CallAnswer> => ({
-  ...serializeTenantCall(call),
+const NOT_SERVED = {
+  upstream: null,
+  target_model: null,
+  price_rule: "",
+  cost_usd: 0,
+  costs: null,
+  overrun_usd: 0,
+  loss_usd: 0,
+  tries: null,
+};
+
+export const serializeCall = (call: CallRow | RefusedRow): z.input<typeof CallAnswer> =>
+  "eventId" in call ? serializeWhole(call) : { ...serializeRefused(call), account: call.account, ...NOT_SERVED };
+
+const serializeWhole = (call: CallRow): z.input<typeof CallAnswer> => ({
+  ...serializeServed(call),
   account: call.account,
   upstream: call.upstream,
   target_model: call.targetModel,

@@ -17,6 +17,7 @@ import {
 } from "../../core/account/permissions.ts";
 import { toHttp } from "../../core/http-refusal.ts";
 import type { AccountId, AccountNumber } from "../../core/ids.ts";
+import { dropKey, enterKey, nameKey, nameTeam } from "../../platform/d1/key-index.ts";
 import type { AdminContext } from "./context.ts";
 import { conflict, invalid, notFound, Problem, type ProblemStatus, tooMany } from "./problem.ts";
 import type { RefusalStatus } from "./route.ts";
@@ -45,20 +46,40 @@ export interface ManagedAt<Work> {
 
 type Done<Managed> = Exclude<Managed, NotManaged>;
 
-export const manageKey = async ({ object, actor, account }: Manager, action: KeyAction): Promise<Done<ManagedKey>> => {
+/** The index of keys gets a new secret first and the name afterwards: see d1/key-index.ts. */
+export async function manageKey(
+  { object, actor, account, context }: Manager,
+  action: KeyAction,
+): Promise<Done<ManagedKey>> {
+  const { books } = context;
+  const secret = "lastFour" in action ? { account, key: action.id, lastFour: action.lastFour } : undefined;
+  const name = action.kind === "create_key" ? action.fields.name : null;
+  const entered = secret !== undefined && (await enterKey(books, { ...secret, name }));
   const managed = await object.manage(actor, action);
+  const made = managed?.kind === "key" ? managed : undefined;
+  await indexed(context, async () => {
+    if (entered && !made?.anew) await dropKey(books, secret);
+    const changed = action.kind === "amend_key" && action.changes.name !== undefined;
+    if (made && (changed || (secret && !made.anew))) await nameKey(books, { account, key: made.key.id, ...made.key });
+  });
   if (managed?.kind === "key") return managed;
   throw problemOf(managed, account, action);
-};
+}
 
-export const manageTeam = async (
-  { object, actor, account }: Manager,
+/** The change is made: an index that lags is no reason to say that it is not. */
+const indexed = ({ log }: AdminContext, work: () => Promise<void>): Promise<void> =>
+  work().catch((error) => log({ event: "key_not_indexed", error: String(error) }));
+
+export async function manageTeam(
+  { object, actor, account, context }: Manager,
   action: TeamAction,
-): Promise<Done<ManagedTeam>> => {
+): Promise<Done<ManagedTeam>> {
   const managed = await object.manage(actor, action);
-  if (managed?.kind === "team") return managed;
-  throw problemOf(managed, account, action);
-};
+  if (managed?.kind !== "team") throw problemOf(managed, account, action);
+  const { id, name } = managed.team;
+  if (action.kind !== "delete_team") await indexed(context, () => nameTeam(context.books, account, id, name));
+  return managed;
+}
 
 /** Throws unless the caller may manage; for routes that only read. */
 export function requireManager({ ceiling }: Manager): void {

@@ -67,7 +67,9 @@ export interface Route<
   readonly roles?: Allowed;
   /** Of a POST: the field of its answer with a secret, null in the answer to a repeat. */
   readonly secret?: string;
-  /** Whether it takes an `Idempotency-Key`; every POST that is added does. */
+  /** True: a POST that reads, since what it asks for stands in no URL. It is not recorded and takes no `Idempotency-Key`. */
+  readonly reads?: true;
+  /** Whether it takes an `Idempotency-Key`; every POST that changes something does. */
   readonly idempotent?: boolean;
 }
 
@@ -161,7 +163,7 @@ export class ApiRoutes<Work, Bindings extends Env> {
     handle: (call: Call<Work, Path, z.output<Query>, z.output<Body>>) => Promise<Reply<A> | Response>,
   ): void {
     const refusals = [...(this.#around.refusals ?? []), ...usualRefusals(described), ...(described.refusals ?? [])];
-    const idempotent = described.method === "post";
+    const idempotent = described.method === "post" && !described.reads;
     const route: Route = { ...(described as unknown as Route), refusals, idempotent };
     this.routes.push(route);
     type Params = Readonly<Record<Placeholder<Path>, string>>;
@@ -188,7 +190,7 @@ export class ApiRoutes<Work, Bindings extends Env> {
       const fields = typeof body === "object" && body !== null ? Object.keys(body) : [];
       this.#around.permit?.(work, route, fields);
       const carryOut = prepare(work, params, query, body);
-      const reply = await (described.method === "get"
+      const reply = await (described.method === "get" || described.reads
         ? carryOut()
         : this.#around.record(work, {
             route,
@@ -224,9 +226,9 @@ const pick = (from: object, schema: z.core.$ZodType | undefined): object =>
   );
 
 /** A path with an id may find nothing (404); a change may conflict with the stored state (409). */
-const usualRefusals = ({ method, path }: Pick<Route, "method" | "path">): readonly RefusalStatus[] => [
+const usualRefusals = ({ method, path, reads }: Pick<Route, "method" | "path" | "reads">): readonly RefusalStatus[] => [
   ...(path.includes("{") ? [404 as const] : []),
-  ...(method === "get" ? [] : [409 as const]),
+  ...(method === "get" || reads ? [] : [409 as const]),
 ];
 
 const NO_QUERY = z.strictObject({});

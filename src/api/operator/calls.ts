@@ -10,6 +10,7 @@ import { proofOf } from "../../core/pricing/proof.ts";
 import { UNIT_NAMES } from "../../core/pricing/usage.ts";
 import type { CallRow } from "../../platform/d1/call-rows.ts";
 import { findCall } from "../../platform/d1/calls.ts";
+import { findRefusedCall } from "../../platform/d1/refused-calls.ts";
 import { callPage, callQuery } from "../kit/call-query.ts";
 import { CallAnswer, callFields, quantityShown, serializeCall } from "../kit/call-record.ts";
 import { type AdminRoutes, known, type OperatorContext, theAccount } from "../kit/context.ts";
@@ -79,7 +80,9 @@ export function addCalls(api: AdminRoutes): void {
   });
 
   api.add(get, async ({ work: context, params }) => {
-    const call = known(await findCall(context.books, params.call), "call", params.call);
+    const found = (await findCall(context.books, params.call)) ?? (await findRefusedCall(context.books, params.call));
+    const call = known(found, "call", params.call);
+    if (!("eventId" in call)) return ok({ ...serializeCall(call), proof: null });
     return ok({ ...serializeCall(call), proof: await proof(context, call) });
   });
 }

@@ -32,10 +32,12 @@ import { addCalls } from "./calls.ts";
 import { addCompute } from "./compute.ts";
 import { addEvents } from "./events.ts";
 import { addInstances } from "./instances.ts";
+import { addKeyLookup } from "./key-lookup.ts";
 import { addLedger } from "./ledger.ts";
 import { addLimits } from "./limits.ts";
 import { addModels } from "./models.ts";
 import { addOperators } from "./operators.ts";
+import { addRefusals } from "./refusals.ts";
 import { addStatements } from "./statements.ts";
 import { addTemplates } from "./templates.ts";
 import { addUpstreamCheck } from "./upstream-check.ts";
@@ -67,6 +69,8 @@ const RESOURCES = [
   addModels,
   addUsage,
   addCalls,
+  addRefusals,
+  addKeyLookup,
   addStatements,
   addLimits,
   addCompute,

@@ -25,6 +25,7 @@ import { callHeaders, refuse } from "../http/responses.ts";
 import { BodyPlace } from "../http/upload-slot.ts";
 import { computeIdempotency } from "../idempotency.ts";
 import type { Caller, Ports } from "../ports.ts";
+import { aboutRefused, tellRefused } from "../refuse-call.ts";
 import { logCompute } from "./compute-log.ts";
 import { filled, templateAnswer } from "./compute-templates.ts";
 
@@ -52,6 +53,9 @@ export async function serveCompute(
     const outcome = await served();
     const status = outcome.ok ? outcome.response.status : toHttp(outcome.refusal).status;
     const reason = outcome.ok ? null : outcome.refusal.kind;
+    if (!outcome.ok && caller) {
+      tellRefused(caller, aboutRefused({ callId, endpoint, startedAtMs }, outcome.refusal), ports);
+    }
     logCompute({ callId, caller, endpoint: endpoint.id, status, reason, startedAtMs }, ports);
     return outcome.ok ? outcome.response : refuse(outcome.refusal, callId, "compute");
   } finally {

@@ -11,7 +11,7 @@ import { forward, type Waiting } from "../forward.ts";
 import { callHeaders } from "../http/responses.ts";
 import { parseAnswer } from "../http/upstream-errors.ts";
 import type { Ports } from "../ports.ts";
-import { refuseCall } from "../refuse-call.ts";
+import { aboutCall, refuseAndTell, refuseCall } from "../refuse-call.ts";
 import { passFree } from "../stream/pass-document.ts";
 
 /** Reading stops as soon as the client leaves. */
@@ -25,12 +25,13 @@ export const waitingFor = (signal: AbortSignal): Waiting => ({
 export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Response> {
   const { call, caller, callId, endpoint } = parsed;
   const client = parsed.request.signal;
-  const permission = await authorize(caller, ports, { owned: call.owned, access: endpoint.access, reach: "upstream" });
+  const free = { owned: call.owned, access: endpoint.access, reach: "upstream" } as const;
+  const permission = await authorize(caller, ports, free, aboutCall(parsed));
   if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const [home] = permission.owned;
   if (!home) return refuseCall(parsed, { kind: "internal" }, ports);
   const routing = await ports.directory.routing().catch(() => undefined);
-  if (!routing) return refuseCall(parsed, { kind: "admission_unavailable" }, ports);
+  if (!routing) return refuseAndTell(parsed, { kind: "admission_unavailable" }, ports);
 
   const forwarded = await forward(
     parsed,
@@ -45,7 +46,7 @@ export async function serveFree(parsed: ParsedCall, ports: Ports): Promise<Respo
   );
   if (forwarded.kind !== "served" || forwarded.served.kind === "stream") {
     const refusal = forwarded.kind === "refused" ? forwarded.refusal : ({ kind: "internal" } as const);
-    return refuseCall(parsed, refusal, ports);
+    return refuseAndTell(parsed, refusal, ports);
   }
   const { served } = forwarded;
   const headers = callHeaders(callId, served.servedBy.region, permission.rates);

@@ -6,7 +6,7 @@
 import type { Endpoint } from "../../core/endpoints/endpoint.ts";
 import type { RoutedCall } from "../call.ts";
 import type { Ports } from "../ports.ts";
-import { refuseCall } from "../refuse-call.ts";
+import { refuseAndTell, refuseCall } from "../refuse-call.ts";
 import { LEFT, release } from "../settle.ts";
 import { admitAndCarryOut } from "./carry-out.ts";
 import type { Ways } from "./deliver.ts";
@@ -21,7 +21,7 @@ export async function serveJob(routed: RoutedCall, quotedBy: Endpoint, ports: Po
   if (!inquired.ok && inquired.earlier) return replay(routed, inquired.earlier, ports);
   if (!inquired.ok) return refuseCall(routed, inquired.refusal, ports, inquired.rates);
   const quoted = await askQuote(routed, quotedBy, ports);
-  if (!quoted.ok) return refuseCall(routed, quoted.refusal, ports);
+  if (!quoted.ok) return refuseAndTell(routed, quoted.refusal, ports);
   const measured = { ...routed.measured, estimate: quoted.estimate };
   return admitAndCarryOut({ ...routed, measured }, WAYS, ports);
 }

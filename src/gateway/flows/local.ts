@@ -11,14 +11,15 @@ import { authorize } from "../account-client.ts";
 import type { ParsedCall } from "../call.ts";
 import { callHeaders } from "../http/responses.ts";
 import type { Ports } from "../ports.ts";
-import { refuseCall } from "../refuse-call.ts";
+import { aboutCall, refuseAndTell, refuseCall } from "../refuse-call.ts";
 
 /** How the row makes the answer. */
 type Answer = Extract<ParsedCall["endpoint"]["flow"], { kind: "local" }>["answer"];
 
 export async function serveLocal(parsed: ParsedCall, answer: Answer, ports: Ports): Promise<Response> {
   const { call, caller, callId, endpoint } = parsed;
-  const permission = await authorize(caller, ports, { owned: call.owned, access: endpoint.access, reach: "local" });
+  const free = { owned: call.owned, access: endpoint.access, reach: "local" } as const;
+  const permission = await authorize(caller, ports, free, aboutCall(parsed));
   if (!permission.ok) return refuseCall(parsed, permission.refusal, ports);
   const over = (routing: RoutingSnapshot): LocalAnswer => {
     const callable = callableModels(routing, caller.account, ports.now());
@@ -30,8 +31,8 @@ export async function serveLocal(parsed: ParsedCall, answer: Answer, ports: Port
     if (!answered.ok && answered.missing) answered = over(await ports.directory.refresh(caller.account));
   } catch (error) {
     ports.log({ event: "routing_failed", error: String(error) });
-    return refuseCall(parsed, { kind: "admission_unavailable" }, ports);
+    return refuseAndTell(parsed, { kind: "admission_unavailable" }, ports);
   }
-  if (!answered.ok) return refuseCall(parsed, answered.refusal, ports);
+  if (!answered.ok) return refuseAndTell(parsed, answered.refusal, ports);
   return Response.json(answered.body, { headers: callHeaders(callId, null, permission.rates) });
 }

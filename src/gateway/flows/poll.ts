@@ -4,7 +4,7 @@ import { askOrRefuse } from "../account-client.ts";
 import type { ParsedCall } from "../call.ts";
 import { callHeaders } from "../http/responses.ts";
 import type { Ports } from "../ports.ts";
-import { refuseCall } from "../refuse-call.ts";
+import { refuseAndTell } from "../refuse-call.ts";
 
 export async function servePoll(parsed: ParsedCall, ports: Ports): Promise<Response> {
   const { call, caller, callId, endpoint } = parsed;
@@ -12,6 +12,6 @@ export async function servePoll(parsed: ParsedCall, ports: Ports): Promise<Respo
   const view = await askOrRefuse(ports, caller.number, callId, (account) =>
     account.job(caller.digest, id, endpoint.access),
   );
-  if (!view.ok) return refuseCall(parsed, view.refusal, ports);
+  if (!view.ok) return refuseAndTell(parsed, view.refusal, ports);
   return Response.json(view.document, { headers: callHeaders(callId, view.region, undefined) });
 }

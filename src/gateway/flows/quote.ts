@@ -11,7 +11,7 @@ import type { RoutedCall } from "../call.ts";
 import { forward } from "../forward.ts";
 import { callHeaders } from "../http/responses.ts";
 import type { Ports } from "../ports.ts";
-import { refuseCall } from "../refuse-call.ts";
+import { refuseAndTell, refuseCall } from "../refuse-call.ts";
 import { waitingFor } from "./free.ts";
 import { inquire } from "./precheck.ts";
 
@@ -22,9 +22,9 @@ export async function serveQuote(routed: RoutedCall, ports: Ports): Promise<Resp
   if (!inquired.ok) return refuseCall(routed, inquired.refusal, ports, inquired.rates);
   const { rates, prices } = inquired;
   const quoted = await askQuote(routed, routed.endpoint, ports);
-  if (!quoted.ok) return refuseCall(routed, quoted.refusal, ports, rates);
+  if (!quoted.ok) return refuseAndTell(routed, quoted.refusal, ports, rates);
   const shown = call.jobUnit && showQuote(quoted.estimate, call.jobUnit, prices, route.row.free);
-  if (!shown) return refuseCall(routed, { kind: "model_not_priced", model: route.model }, ports, rates);
+  if (!shown) return refuseAndTell(routed, { kind: "model_not_priced", model: route.model }, ports, rates);
   return Response.json(shown, { headers: callHeaders(callId, quoted.region, rates) });
 }
 

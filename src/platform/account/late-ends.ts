@@ -2,8 +2,10 @@
  * Late ends: a settlement or release that comes after its hold has expired. It corrects the expiry's charge and loss,
  * once, with a second entry and a second event that carry the differences. Further ends get what was recorded.
  */
+
+import { budgetRoom } from "../../core/account/budgets.ts";
 import type { HoldEnd, Release, Settlement, UsageEvent } from "../../core/account/hold.ts";
-import { lateCharge } from "../../core/account/ledger.ts";
+import { lateCharge, moneyRoom } from "../../core/account/ledger.ts";
 import { MAX_NANO_USD } from "../../core/pricing/money.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import { countedTokens, usageDifference } from "../../core/pricing/usage.ts";
@@ -20,7 +22,7 @@ export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, 
   const { callId, progress } = hold;
   const { usage } = settlement.reading;
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
-  const late = lateCharge(actualNanoUsd, hold, books.roomFor(hold, nowMs));
+  const late = lateCharge(actualNanoUsd, hold, roomFor(books, hold, nowMs));
   const differenceNanoUsd = late.chargedNanoUsd - hold.chargedNanoUsd;
   // What is given back frees the budget window in which it was charged, not today's.
   const entryId = books.charge(hold, differenceNanoUsd, nowMs, differenceNanoUsd < 0 ? hold.endedAtMs : null);
@@ -85,3 +87,11 @@ const lostAtExpiry = (hold: HoldRow): number => hold.amountNanoUsd - hold.charge
 const latencyAtExpiry = (hold: HoldRow): number => durationMs(hold.startedAtMs, hold.endedAtMs ?? hold.startedAtMs);
 
 const recorded = (chargedNanoUsd: number): HoldEnd => ({ state: "expired", chargedNanoUsd });
+
+/** What the balance and every budget of the hold's levels leave now. */
+function roomFor(books: Books, hold: HoldRow, nowMs: number): number {
+  const key = books.keys.key(hold.keyId);
+  const team = hold.teamId === null ? null : (books.tenants.team(hold.teamId) ?? null);
+  const budgets = key ? books.budgets({ key, team }, nowMs) : [];
+  return Math.min(moneyRoom(books.money()), budgetRoom(budgets));
+}

@@ -30,18 +30,18 @@ import type {
   Settlement,
 } from "../../core/account/hold.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
+import type { AskedAbout } from "../../core/account/refused-call.ts";
 import type { CallId, KeyDigest } from "../../core/ids.ts";
 import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
-import { admit, authorize } from "./admission.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
 import { JobPolls } from "./job-polls.ts";
 import { beginJob, findJob } from "./job-rules.ts";
 import { ComputeCalls } from "./object-compute.ts";
 import { NEVER_OPENED } from "./object-store.ts";
-import { inquire } from "./precheck.ts";
+import { admitNoting, authorizeNoting, inquireNoting } from "./refusals.ts";
 import { runAlarm } from "./shipping.ts";
 import { settleUnknown } from "./unknown-ends.ts";
 
@@ -49,7 +49,7 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
   readonly #polls = new JobPolls(this.store, (job) => askUpstream(this.env, this.ctx, job));
 
   async admit(request: AdmitRequest): Promise<Admission> {
-    return this.store.transact((books, nowMs) => admit(books, request, nowMs, this.lives)) ?? NEVER_OPENED;
+    return this.store.transact((books, nowMs) => admitNoting(books, request, nowMs, this.lives)) ?? NEVER_OPENED;
   }
 
   async settle(settlement: Settlement): Promise<HoldEnd> {
@@ -67,8 +67,8 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
     return this.store.transact((books, nowMs) => renew(books, callId, progress, nowMs, this.lives)) ?? false;
   }
 
-  async authorize(digest: KeyDigest, free?: FreeCall): Promise<Permission> {
-    return this.store.transact((books, nowMs) => authorize(books, digest, free, nowMs)) ?? NEVER_OPENED;
+  async authorize(digest: KeyDigest, free?: FreeCall, about?: AskedAbout): Promise<Permission> {
+    return this.store.transact((books, nowMs) => authorizeNoting(books, digest, free, about, nowMs)) ?? NEVER_OPENED;
   }
 
   async recordOwnership(owned: NewOwned): Promise<void> {
@@ -83,7 +83,7 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
   }
 
   async inquire(inquiry: Inquiry): Promise<Inquired> {
-    return this.store.transact((books, nowMs) => inquire(books, inquiry, nowMs)) ?? NEVER_OPENED;
+    return this.store.transact((books, nowMs) => inquireNoting(books, inquiry, nowMs)) ?? NEVER_OPENED;
   }
 
   // Jobs

@@ -3,6 +3,7 @@
  * nothing is thrown, since the runtime gives up on an alarm that fails often.
  */
 import type { UsageMessage } from "../../core/account/hold.ts";
+import type { RefusedMessage } from "../../core/account/refused-call.ts";
 import { log } from "../log.ts";
 import { expireDue } from "./expiry.ts";
 import type { Store } from "./store.ts";
@@ -11,14 +12,18 @@ import type { Store } from "./store.ts";
 const MESSAGES_PER_ALARM = 10;
 const PRUNED_PER_ALARM = 500;
 
-export type Send = (message: UsageMessage) => Promise<unknown>;
+export type Send = (message: UsageMessage | RefusedMessage) => Promise<unknown>;
 
 /** `poll` asks upstreams about the jobs that are due, each with a time limit. */
 export async function runAlarm(store: Store, send: Send, poll: () => Promise<unknown>): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
   await attempt("expire", () => store.transact(expireDue));
   // In parallel, so that a slow queue and a slow upstream do not delay each other.
-  await Promise.all([attempt("ship", () => ship(store, send)), attempt("poll", poll)]);
+  await Promise.all([
+    attempt("ship", () => ship(store, send)),
+    attempt("refused", () => shipRefused(store, send)),
+    attempt("poll", poll),
+  ]);
   await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("size", () => {
     const account = store.transact(({ tenants }) => tenants.account().id);
@@ -45,6 +50,16 @@ async function ship(store: Store, send: Send): Promise<void> {
     }
     store.transact(({ outbox }) => outbox.sent());
   }
+}
+
+/** One message: what does not fit waits for the next alarm. */
+async function shipRefused(store: Store, send: Send): Promise<void> {
+  const refused = store.transact(({ refused: waiting, tenants }, nowMs) =>
+    waiting.take(tenants.account().id, nowMs, () => crypto.randomUUID()),
+  );
+  if (!refused) return;
+  await send({ refused });
+  store.transact(({ refused: waiting }) => waiting.sent());
 }
 
 async function attempt(job: string, work: () => unknown): Promise<void> {

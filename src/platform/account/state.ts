@@ -6,10 +6,10 @@
  * number of rows that are not in the roll-ups yet, never all keys, holds or entries.
  */
 
-import { type BudgetUse, budgetRoom, budgetWindow } from "../../core/account/budgets.ts";
+import { type BudgetUse, budgetWindow } from "../../core/account/budgets.ts";
 import { type FreeReach, freeAllowance } from "../../core/account/free-calls.ts";
 import type { LEVELS, Progress } from "../../core/account/hold.ts";
-import { floorOf, type Money, moneyRoom } from "../../core/account/ledger.ts";
+import { floorOf, type Money } from "../../core/account/ledger.ts";
 import type { LevelUse } from "../../core/account/limits.ts";
 import type { Key, Limits } from "../../core/account/tenant.ts";
 import { MINUTE } from "../../core/account/trailing-count.ts";
@@ -17,6 +17,7 @@ import type { Lengths } from "../../core/compute/rental.ts";
 import type { CallId, KeyId } from "../../core/ids.ts";
 import type { NamedLimit, Refusal } from "../../core/refusal.ts";
 import { earliest } from "./earliest.ts";
+import type { RefusedBuffer } from "./refused-buffer.ts";
 import type { Sql } from "./schema.ts";
 import { ComputeRequests } from "./tables/compute-requests.ts";
 import { DayRequests } from "./tables/day-requests.ts";
@@ -60,6 +61,7 @@ export class Books {
   readonly overrunWatch: OverrunWatch;
   readonly marginWatch = new MarginWatch();
   readonly outbox: Outbox;
+  readonly refused: RefusedBuffer;
   readonly ownedIds: OwnedIds;
   readonly jobs: Jobs;
   readonly idempotency: IdempotencyKeys;
@@ -76,8 +78,9 @@ export class Books {
   #nextExpiryMs: number | null;
   #nextPruneMs: number | null;
 
-  constructor(sql: Sql, nowMs: number, lengths: Lengths) {
+  constructor(sql: Sql, nowMs: number, lengths: Lengths, refused: RefusedBuffer) {
     this.lengths = lengths;
+    this.refused = refused;
     this.tenants = new Tenants(sql);
     this.keys = new Keys(sql);
     this.holds = new Holds(sql);
@@ -238,14 +241,6 @@ export class Books {
     this.overrunWatch.overrun(this.tenants.account().id, overrunNanoUsd, chargedTodayNanoUsd, nowMs);
   }
 
-  /** What the balance and every budget of the hold's levels leave now. */
-  roomFor(hold: HoldRow, nowMs: number): number {
-    const key = this.keys.key(hold.keyId);
-    const team = hold.teamId === null ? null : (this.tenants.team(hold.teamId) ?? null);
-    const budgets = key ? this.budgets({ key, team }, nowMs) : [];
-    return Math.min(moneyRoom(this.money()), budgetRoom(budgets));
-  }
-
   /** Call it after due holds were ended. */
   readNextExpiry(): void {
     this.#nextExpiryMs = this.holds.nextExpiryMs();
@@ -279,6 +274,7 @@ export class Books {
     return earliest([
       this.#nextExpiryMs,
       outbox.nextDueMs(),
+      this.refused.nextDueMs(),
       this.#nextPruneMs,
       jobs.nextDueMs(),
       resources.nextDueMs(),

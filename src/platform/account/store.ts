@@ -14,6 +14,7 @@ import { log } from "../log.ts";
 import { SizeWatch } from "../store-sizes.ts";
 import { Alarm } from "./alarm.ts";
 import { setBack } from "./clock.ts";
+import { RefusedBuffer } from "./refused-buffer.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
 import { Books } from "./state.ts";
@@ -26,6 +27,8 @@ export class Store {
   readonly sizeWatch = new SizeWatch();
   readonly #storage: DurableObjectStorage;
   readonly #lives: Lives;
+  /** Outlives the state: a change that fails loses no refusal. */
+  readonly #refused = new RefusedBuffer();
   #books: Books | undefined;
   /** The latest time that the state has seen, ms. */
   #latestMs = 0;
@@ -45,7 +48,7 @@ export class Store {
     if (isOpened(this.#storage)) return;
     this.#storage.transactionSync(() => {
       migrate(this.#storage);
-      new Books(this.sql, Date.now(), this.#lives.lengths).tenants.open(id, number, fields, Date.now());
+      new Books(this.sql, Date.now(), this.#lives.lengths, this.#refused).tenants.open(id, number, fields, Date.now());
     });
   }
 
@@ -70,7 +73,7 @@ export class Store {
     if (this.#books && clockMs >= this.#latestMs - STEP_MS) return this.#books;
     if (!isOpened(this.#storage)) return undefined;
     this.#storage.transactionSync(() => migrate(this.#storage));
-    this.#books = new Books(this.sql, clockMs, this.#lives.lengths);
+    this.#books = new Books(this.sql, clockMs, this.#lives.lengths, this.#refused);
     const latestMs = Math.max(this.#latestMs, this.#books.latestAdmissionMs);
     this.#latestMs = latestMs;
     if (clockMs < latestMs - STEP_MS) {
@@ -78,7 +81,7 @@ export class Store {
       log({ event: "clock_set_back", by_ms: latestMs - clockMs });
       this.#storage.transactionSync(() => setBack(this.sql, clockMs, this.#lives));
       this.#latestMs = clockMs;
-      this.#books = new Books(this.sql, clockMs, this.#lives.lengths);
+      this.#books = new Books(this.sql, clockMs, this.#lives.lengths, this.#refused);
     }
     return this.#books;
   }

@@ -13,6 +13,7 @@ import { cutPage } from "./cut-page.ts";
 export interface AccountRow {
   readonly number: AccountNumber;
   readonly id: AccountId;
+  readonly name: string;
   readonly opened: boolean;
   readonly deleted: boolean;
 }
@@ -20,15 +21,17 @@ export interface AccountRow {
 interface Stored {
   number: number;
   id: string;
+  name: string;
   opened_ms: number | null;
   deleted_ms: number | null;
 }
 
-const COLUMNS = "number, id, opened_ms, deleted_ms";
+const COLUMNS = "number, id, name, opened_ms, deleted_ms";
 
 const accountOf = (stored: Stored): AccountRow => ({
   number: asId<AccountNumber>(stored.number),
   id: asId<AccountId>(stored.id),
+  name: stored.name,
   opened: stored.opened_ms !== null,
   deleted: stored.deleted_ms !== null,
 });
@@ -97,6 +100,15 @@ export async function findAccount(books: D1Database, id: string): Promise<Accoun
   const stored = await books
     .prepare(`select ${COLUMNS} from accounts where id = ?1 and opened_ms is not null`)
     .bind(id)
+    .first<Stored>();
+  return stored ? accountOf(stored) : undefined;
+}
+
+/** The same by its number, which stands in its keys. */
+export async function accountByNumber(books: D1Database, number: AccountNumber): Promise<AccountRow | undefined> {
+  const stored = await books
+    .prepare(`select ${COLUMNS} from accounts where number = ?1 and opened_ms is not null`)
+    .bind(number)
     .first<Stored>();
   return stored ? accountOf(stored) : undefined;
 }

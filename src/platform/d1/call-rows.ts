@@ -118,3 +118,18 @@ export function callOf(first: EventRow, later: readonly EventRow[]): CallRow {
     parts,
   };
 }
+
+export interface CallFilter {
+  readonly account?: string | undefined;
+  readonly team?: string | undefined;
+  readonly key?: string | undefined;
+  readonly model?: string | undefined;
+  readonly upstream?: string | undefined;
+  readonly outcome?: string | undefined;
+  readonly status?: number | undefined;
+  readonly reason?: string | undefined;
+  /** Inclusive; of the time at which calls ended. */
+  readonly fromMs: number;
+  /** Exclusive. */
+  readonly toMs: number;
+}

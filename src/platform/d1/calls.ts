@@ -3,6 +3,7 @@
  * calls come. One page reads a bounded number of rows: a filter that few calls pass gives short pages, and a cursor.
  */
 import {
+  type CallFilter,
   type CallRow,
   callOf,
   type EventRow,
@@ -11,25 +12,11 @@ import {
   type Position,
   type StoredEvent,
 } from "./call-rows.ts";
+import { findRefused, type RefusedRow } from "./refused-calls.ts";
 import { UNIT_COLUMNS } from "./usage-events.ts";
 
-export interface CallFilter {
-  readonly account?: string | undefined;
-  readonly team?: string | undefined;
-  readonly key?: string | undefined;
-  readonly model?: string | undefined;
-  readonly upstream?: string | undefined;
-  readonly outcome?: string | undefined;
-  readonly status?: number | undefined;
-  readonly reason?: string | undefined;
-  /** Inclusive; of the time at which calls ended. */
-  readonly fromMs: number;
-  /** Exclusive. */
-  readonly toMs: number;
-}
-
 export interface CallPage {
-  readonly data: readonly CallRow[];
+  readonly data: readonly (CallRow | RefusedRow)[];
   /** Null: nothing older passes the filter. */
   readonly next: Position | null;
 }
@@ -70,6 +57,7 @@ async function findEvents(
 ): Promise<Found<EventRow>> {
   const fromRow = after?.table === 0 ? after.row : Number.MAX_SAFE_INTEGER;
   const range = [filter.fromMs, filter.toMs, after?.atMs ?? Number.MAX_SAFE_INTEGER, fromRow, filter.account ?? null];
+  if (filter.outcome === "refused") return { rows: [], end: null };
   const conditions = COMPARED.flatMap((column, index) =>
     filter[column] === undefined ? [] : [`${column} = ?${index + 7}`],
   );
@@ -79,14 +67,14 @@ async function findEvents(
         `select * from (select ${COLUMNS} ${lookedAt(filter)} limit ${ROWS_LOOKED_AT})
          where ${["late = 0", ...conditions].join(" and ")} limit ?6`,
       )
-      .bind(...range, limit + 1, ...bound(COMPARED.map((column) => filter[column]))),
+      .bind(...range, limit, ...bound(COMPARED.map((column) => filter[column]))),
     books
       .prepare(`select ended_ms, rowid as row ${lookedAt(filter)} limit 1 offset ${ROWS_LOOKED_AT - 1}`)
       .bind(...range),
   ]);
   const rows = (found?.results ?? []).map(eventRowOf);
   const stopped = last?.results[0];
-  if (rows.length > limit) return { rows, end: rows.at(-1)?.position ?? null };
+  if (rows.length >= limit) return { rows, end: rows.at(-1)?.position ?? null };
   if (!stopped) return { rows, end: null };
   return { rows, end: { atMs: Number(stopped.ended_ms), table: 0, row: Number(stopped.row) } };
 }
@@ -104,10 +92,24 @@ export async function listCalls(
   after: Position | null,
   limit: number,
 ): Promise<CallPage> {
-  const events = await findEvents(books, filter, after, limit);
-  const page = events.rows.slice(0, limit);
-  const next = events.rows.length > limit ? (page.at(-1)?.position ?? null) : events.end;
-  return { data: await withLater(books, page), next };
+  const [events, refused] = await Promise.all([
+    findEvents(books, filter, after, limit),
+    findRefused(books, filter, after, limit, ROWS_LOOKED_AT),
+  ]);
+  // Of the two tables one may have been read less far: what stands beyond comes with a later page.
+  const horizon = [events.end, refused.end].filter((end) => end !== null).sort(newerFirst)[0];
+  const seen = [...events.rows, ...refused.rows]
+    .filter(({ position }) => !horizon || newerFirst(position, horizon) <= 0)
+    .sort((a, b) => newerFirst(a.position, b.position));
+  const page = seen.slice(0, limit);
+  const next = seen.length > limit ? page.at(-1)?.position : horizon;
+  const calls = await withLater(
+    books,
+    page.filter((row): row is EventRow => "eventId" in row),
+  );
+  const callAt = new Map(calls.map((call) => [call.eventId, call]));
+  const data = page.flatMap((row) => ("eventId" in row ? (callAt.get(row.eventId) ?? []) : row));
+  return { data, next: next ?? null };
 }
 
 /** A call's later events have its id and a point in front of their own names. */

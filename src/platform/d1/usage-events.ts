@@ -8,6 +8,7 @@
  */
 import type { UsageEvent } from "../../core/account/hold.ts";
 import type { Unit } from "../../core/pricing/usage.ts";
+import { countDurations } from "./histograms.ts";
 
 export const HOUR_MS = 3_600_000;
 
@@ -87,7 +88,10 @@ const MARK_LATE = `
 export async function writeUsage(books: D1Database, batches: readonly (readonly UsageEvent[])[]): Promise<number> {
   const hours = new Set(batches.flat().map(({ endedAtMs }) => endedAtMs - (endedAtMs % HOUR_MS)));
   const results = await books.batch<{ kept_from_ms: number }>([
-    ...batches.map((events) => books.prepare(WRITE).bind(JSON.stringify(events))),
+    ...batches.flatMap((events) => [
+      ...countDurations(books, events),
+      books.prepare(WRITE).bind(JSON.stringify(events)),
+    ]),
     books.prepare(MARK_LATE).bind(JSON.stringify([...hours])),
     books.prepare("select kept_from_ms from usage_progress"),
   ]);

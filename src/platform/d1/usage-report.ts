@@ -37,9 +37,27 @@ export interface UsageQuery {
   readonly team?: string | undefined;
   /** This key's calls only. */
   readonly key?: string | undefined;
+  /** The most first; by the groups where absent or alike. */
+  readonly orderBy?: UsageOrder | undefined;
   readonly limit: number;
   readonly offset: number;
 }
+
+/** What rows can be sorted by, the most first. */
+const ORDERS = {
+  calls: "sum(calls)",
+  errors: "sum(errors)",
+  price_usd: "sum(price_nano_usd)",
+  cost_usd: "sum(cost_nano_usd)",
+  margin_usd: "sum(price_nano_usd) - sum(cost_nano_usd)",
+  overrun_usd: "sum(overrun_nano_usd)",
+  loss_usd: "sum(loss_nano_usd)",
+  latency_ms: "sum(latency_ms) * 1.0 / max(1, sum(calls))",
+  input_tokens: "sum(input_tokens)",
+  output_tokens: "sum(output_tokens)",
+  hour: "max(hour_ms)",
+} as const;
+export type UsageOrder = keyof typeof ORDERS;
 
 export interface UsageRow {
   /** In the order asked for; `day` and `hour` are start times in ms. */
@@ -115,6 +133,7 @@ type Stored = Record<string, string | number | null>;
 export async function reportUsage(books: D1Database, query: UsageQuery): Promise<UsageRow[]> {
   const groups = query.groupBy.map((group, index) => `${GROUP_EXPRESSIONS[group]} as group_${index}`);
   const positions = query.groupBy.map((_, index) => index + 1).join(", ");
+  const order = query.orderBy === undefined ? "" : `${ORDERS[query.orderBy]} desc, `;
   const narrowed = [query.account, query.team, query.key];
   const whose = ["account = ?5", "team = ?6", "key = ?7"]
     .filter((_, index) => narrowed[index] !== undefined)
@@ -131,7 +150,7 @@ export async function reportUsage(books: D1Database, query: UsageQuery): Promise
   const { results } = await books
     .prepare(
       `select ${[...groups, ...sums].join(", ")} from (${source(whose)})
-       ${positions && `group by ${positions} order by ${positions}`} limit ?8 offset ?9`,
+       ${positions && `group by ${positions} order by ${order}${positions}`} limit ?8 offset ?9`,
     )
     .bind(
       query.fromMs,

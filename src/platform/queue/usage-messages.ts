@@ -7,9 +7,11 @@
  */
 import * as z from "zod/mini";
 import type { QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
+import type { RefusedBatch } from "../../core/account/refused-call.ts";
 import { type AccountNumber, asId } from "../../core/ids.ts";
 import { UNIT_NAMES } from "../../core/pricing/usage.ts";
 import type { SetAside } from "../d1/usage-set-aside.ts";
+import { RefusedBody } from "./refused-messages.ts";
 
 const text = z.string().check(z.maxLength(4_000));
 const count = z.int().check(z.minimum(0));
@@ -115,14 +117,17 @@ export interface ReadEvents {
 export type ReadMessage =
   | { readonly kind: "events"; readonly content: ReadEvents }
   | { readonly kind: "end"; readonly content: QueuedEnd }
+  | { readonly kind: "refused"; readonly content: RefusedBatch }
   | { readonly kind: "unreadable"; readonly field: string };
 
 export function readMessage(body: unknown): ReadMessage {
-  const isEnd = typeof body === "object" && body !== null && "end" in body;
-  const outcome = isEnd ? EndBody.safeParse(body) : EventsBody.safeParse(body);
+  const has = (name: string) => typeof body === "object" && body !== null && name in body;
+  const form = has("end") ? EndBody : has("refused") ? RefusedBody : EventsBody;
+  const outcome = form.safeParse(body);
   if (!outcome.success) return { kind: "unreadable", field: outcome.error.issues[0]?.path.join(".") ?? "" };
   // The schemas check what the types promise; ids are branded text.
   if ("end" in outcome.data) return { kind: "end", content: outcome.data as unknown as QueuedEnd };
+  if ("refused" in outcome.data) return { kind: "refused", content: outcome.data.refused as unknown as RefusedBatch };
   return { kind: "events", content: readEvents(asId(outcome.data.account), outcome.data.events) };
 }
 

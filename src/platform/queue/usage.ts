@@ -13,10 +13,14 @@
  */
 import { CHANGES_KEPT_DAYS } from "../../core/account/change-record.ts";
 import type { UsageEvent } from "../../core/account/hold.ts";
+import type { RefusedBatch } from "../../core/account/refused-call.ts";
 import type { AccountNumber, CallId } from "../../core/ids.ts";
 import { accountObject } from "../account/stub.ts";
 import { pruneChanges } from "../d1/changes.ts";
+import { rollUpDurations } from "../d1/histograms.ts";
 import { pruneCalls } from "../d1/idempotent-calls.ts";
+import { indexOlder } from "../d1/key-index.ts";
+import { pruneRefused, writeRefused } from "../d1/refused-calls.ts";
 import { sumDays } from "../d1/usage-days.ts";
 import { writeUsage } from "../d1/usage-events.ts";
 import { sumHours } from "../d1/usage-hours.ts";
@@ -46,16 +50,36 @@ interface EventsMessage {
 export async function consumeUsage(batch: MessageBatch, env: Bindings): Promise<void> {
   const events: EventsMessage[] = [];
   const ends: EndMessage[] = [];
+  const refused: RefusedMessages = [];
   for (const message of batch.messages) {
     const read = readMessage(message.body);
     if (read.kind === "events") events.push({ message, content: read.content });
+    else if (read.kind === "refused") refused.push({ message, content: read.content });
     else if (read.kind === "end") ends.push({ message, content: read.content });
     else {
       log({ event: "usage_message_unreadable", message: message.id, field: read.field });
       retry(message);
     }
   }
-  await Promise.all([writeEvents(env, events), tellEnds(env, ends)]);
+  await Promise.all([writeEvents(env, events), tellEnds(env, ends), writeRefusals(env, refused)]);
+}
+
+type RefusedMessages = { readonly message: Message; readonly content: RefusedBatch }[];
+
+/** All in one transaction; if that fails, each comes again by itself. */
+async function writeRefusals({ BOOKS }: Bindings, messages: RefusedMessages): Promise<void> {
+  if (messages.length === 0) return;
+  try {
+    await writeRefused(
+      BOOKS,
+      messages.map(({ content }) => content),
+      Date.now(),
+    );
+    for (const { message } of messages) message.ack();
+  } catch (error) {
+    log({ event: "refusals_not_written", messages: messages.length, error: String(error) });
+    for (const { message } of messages) retry(message);
+  }
 }
 
 /** Events that are done, per account; the account's object still needs the confirmation. */
@@ -173,8 +197,10 @@ const GB = 1_000_000_000;
 const HOURS_PER_RUN = 100;
 const DAYS_PER_RUN = 10;
 const DELETIONS_PER_RUN = 20_000;
+/** Pages of accounts' keys that were there before the index. */
+const PAGES_PER_RUN = 20;
 
-export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE"> {
+export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE" | "ACCOUNTS"> {
   /** Days that raw usage events are kept, and the size of D1 above which the oldest go; the sums stay. */
   readonly USAGE_RETENTION_DAYS?: string;
   readonly USAGE_RETENTION_GB?: string;
@@ -190,11 +216,14 @@ export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void>
   const mostBytes = (Number(env.USAGE_RETENTION_GB) || DEFAULT_RETENTION_GB) * GB;
   await attempt("sum_usage", () => sumHours(env.BOOKS, nowMs, HOURS_PER_RUN));
   await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
+  await attempt("roll_up_durations", () => rollUpDurations(env.BOOKS, nowMs, HOURS_PER_RUN));
   await attempt("delete_usage", async () => {
     const { bytes, shortenedToMs } = await retainUsage(env.BOOKS, { beforeMs, mostBytes });
     if (shortenedToMs !== null) log({ event: "usage_shortened", to: new Date(shortenedToMs).toISOString(), bytes });
     memory.booksWatch.look({ store: "d1" }, bytes, nowMs);
   });
+  await attempt("prune_refused", () => pruneRefused(env.BOOKS, { beforeMs, nowMs, atOnce: DELETIONS_PER_RUN }));
+  await attempt("index_keys", () => indexOlder(env.BOOKS, (number) => accountObject(env, number), PAGES_PER_RUN));
   await attempt("prune_calls", () => pruneCalls(env.BOOKS, nowMs, DELETIONS_PER_RUN));
   await attempt("prune_changes", () => pruneChanges(env.BOOKS, nowMs - CHANGES_KEPT_DAYS * DAY_MS, DELETIONS_PER_RUN));
   await attempt("publish_routing", () =>

@@ -175,6 +175,7 @@ describe("bodies and queries", () => {
     "POST /admin/accounts/{account}/keys": { name: "x" },
     "PATCH /admin/accounts/{account}/keys/{key}": {},
     "POST /admin/accounts/{account}/keys/{key}/rotate": {},
+    "POST /admin/keys/lookup": { last_four: "abcd" },
     "POST /admin/operators": { name: "x", role: "read" },
     "PATCH /admin/operators/{operator}": {},
     "POST /admin/compute/{upstream}/terminate": { kind: "drive", upstream_id: 1 },

@@ -76,9 +76,17 @@ export const countWritten = () =>
 /** No usage, as before the first call of all. */
 export async function emptyUsage(): Promise<void> {
   await env.BOOKS.batch(
-    ["usage_events", "usage_hours", "usage_days", "usage_late_hours", "usage_set_aside"].map((table) =>
-      env.BOOKS.prepare(`delete from ${table}`),
-    ),
+    [
+      "usage_events",
+      "usage_hours",
+      "usage_days",
+      "usage_late_hours",
+      "usage_set_aside",
+      "refused_calls",
+      "refusal_minutes",
+      "refusal_batches",
+      "histograms",
+    ].map((table) => env.BOOKS.prepare(`delete from ${table}`)),
   );
   await env.BOOKS.prepare(
     "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0",
