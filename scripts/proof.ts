@@ -33,8 +33,8 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { ALL_BODIES: "1" },
   },
   {
-    what: "storms, signals and kills of rented machines",
-    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "rental-kills"],
+    what: "storms, signals and kills of rented machines and of storage",
+    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "rental-kills", "storage-kills"],
     env: { PROOF: "1" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },

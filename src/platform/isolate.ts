@@ -8,6 +8,15 @@ import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import { type EdgeState, newEdgeState } from "./edge/directory.ts";
 import { SizeWatch } from "./store-sizes.ts";
 
+/** What an upstream said of its key of service paths. */
+interface KeyVerdict {
+  /** Another key is another question. */
+  readonly sealedKey: string;
+  readonly askedMs: number;
+  /** Null while it is asked. */
+  readonly refused: boolean | null;
+}
+
 export interface IsolateMemory {
   readonly edge: EdgeState;
   readonly health: Health;
@@ -15,6 +24,8 @@ export interface IsolateMemory {
   readonly mediumBodies: BodyRoom;
   readonly answers: BodyRoom;
   readonly booksWatch: SizeWatch;
+  /** By upstream. */
+  readonly serviceKeys: Map<string, KeyVerdict>;
 }
 
 export const newMemory = (): IsolateMemory => ({
@@ -24,6 +35,7 @@ export const newMemory = (): IsolateMemory => ({
   mediumBodies: BodyRoom.forMedium(),
   answers: new BodyRoom(ANSWER_ROOM_BYTES),
   booksWatch: new SizeWatch(),
+  serviceKeys: new Map(),
 });
 
 export const memory: IsolateMemory = newMemory();

@@ -72,6 +72,8 @@ export class ScriptedUpstream {
   readonly url: string;
   /** In the order of arrival. */
   readonly exchanges: Exchange[] = [];
+  /** Of each request that broke off in its body: how many bytes of it came. */
+  readonly brokenOff: number[] = [];
   readonly #server: Server;
 
   private constructor(server: Server) {
@@ -88,7 +90,12 @@ export class ScriptedUpstream {
     const upstream = new ScriptedUpstream(server);
     server.on("request", async (request, response) => {
       const parts: Buffer[] = [];
-      for await (const part of request) parts.push(part as Buffer);
+      try {
+        for await (const part of request) parts.push(part as Buffer);
+      } catch {
+        upstream.brokenOff.push(Buffer.concat(parts).length);
+        return;
+      }
       const exchange = new Exchange(request, response, Buffer.concat(parts).toString());
       upstream.exchanges.push(exchange);
       await script(exchange);

@@ -1,9 +1,10 @@
 /** Inference instances by the hour: the account pays GPU-hours a day ahead, calls cost nothing, without money none is served. */
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type AccountNumber, asId } from "../../src/core/ids.ts";
 import { accountObject } from "../../src/platform/account/stub.ts";
+import { currentModel } from "../../src/platform/d1/models.ts";
 import { ComputeService, Renter, serveCompute } from "../support/worker/compute-service.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
@@ -263,6 +264,56 @@ it("one that is unpaid is deleted without a charge, and its time stays a loss", 
   expect(audit).toMatchObject({ ok: true, open_holds: 0, balance_usd: 0 });
   expect(audit.operator_loss_usd).toBeCloseTo(2 * COST, 8);
   expect((await call("DELETE", `/accounts/${scene.renter.id}`)).status).toBe(200);
+});
+
+it("one whose PUT died before the books had it charges nobody, and a repeat in time goes on with it", async () => {
+  const scene = await Scene.make(100);
+  const gpuRow = await currentModel(env.BOOKS, "gpu/H100", Date.now());
+  if (!gpuRow) throw new Error("no price");
+  const object = accountObject(env, asId<AccountNumber>(scene.renter.number));
+  const hourly = { gpuType: "H100", gpuCount: 2, replicas: 2 };
+  const asked = { instanceId: scene.id, stored: false, hourly, upstream: scene.service.id, gpuRow };
+  expect(await object.beginHourly(asked)).toMatchObject({ kind: "begun", rental: 1000, anew: true });
+  await scene.later(5 * 60_000);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 1, held_usd: 24 * PRICE });
+  expect((await scene.put()).status).toBe(200);
+  await scene.later(DAY);
+  expect(await scene.charges()).toEqual([24 * PRICE]);
+  await done("DELETE", `/instances/${scene.id}`);
+
+  const lost = { ...asked, instanceId: ++nextInstance };
+  const before = (await scene.audit()).balance_usd;
+  await object.beginHourly(lost);
+  await scene.later(10 * 60_000);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0, balance_usd: before });
+  await scene.later(3 * DAY);
+  expect(await scene.audit()).toMatchObject({ ok: true, balance_usd: before, operator_loss_usd: 0 });
+});
+
+it("thirty days with an upstream that is away for three of them, and objects evicted: each day is charged once", async () => {
+  const scene = await Scene.make(40 * 24 * PRICE);
+  await scene.put();
+  const object = accountObject(env, asId<AccountNumber>(scene.renter.number));
+  for (let day = 1; day <= 30; day++) {
+    const away = day >= 10 && day < 13;
+    scene.service.before = (asked) => {
+      if (away) throw new Error("Network connection lost.");
+      return asked === "POST /v1/chat/completions" && Response.json(chat);
+    };
+    // Late by up to an hour: a late turn pays for what it missed.
+    await scene.later(DAY + (day % 3) * (HOUR / 2));
+    await evictDurableObject(object as unknown as DurableObjectStub);
+    expect((await scene.chat()).status).toBe(away ? 502 : 200);
+  }
+  const charged = (await scene.charges()).filter((usd) => usd > 0);
+  const hours = 30 * 24 + 15;
+  await done("DELETE", `/instances/${scene.id}`);
+  const all = (await scene.charges()).filter((usd) => usd > 0);
+  expect(charged.slice(0, 29)).toEqual(Array(29).fill(24 * PRICE));
+  expect(all.reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(hours * PRICE, 6);
+  const audit = await scene.audit();
+  expect(audit).toMatchObject({ ok: true, problems: [], open_holds: 0, operator_loss_usd: 0 });
+  expect(audit.balance_usd).toBeCloseTo((40 * 24 - hours) * PRICE, 6);
 });
 
 it("a clock that is set back ends no rental's hold", async () => {

@@ -158,16 +158,18 @@ async function storeWithRental(context: AdminContext, row: InstanceRow, version:
     await takeBack();
     throw error;
   });
-  if (written) return;
-  await takeBack();
-  throw changedMeanwhile(id);
+  if (!written) {
+    await takeBack();
+    throw changedMeanwhile(id);
+  }
+  if (row.hourly) await beginRental(context, row, row.hourly, true);
 }
 
-async function beginRental(context: AdminContext, row: InstanceRow, hourly: HourlyPlan) {
+async function beginRental(context: AdminContext, row: InstanceRow, hourly: HourlyPlan, stored = false) {
   const gpuRow = await currentModel(context.books, gpuModel(hourly.gpuType), context.now());
   if (!gpuRow) throw unpriced(hourly);
   const { object } = await theLiveAccount(context, row.account);
-  const asked = { instanceId: row.instanceId, hourly, upstream: row.upstreams[0] ?? "", gpuRow };
+  const asked = { instanceId: row.instanceId, stored, hourly, upstream: row.upstreams[0] ?? "", gpuRow };
   const begun = known(await object.beginHourly(asked), "account", row.account);
   switch (begun.kind) {
     case "begun":

@@ -74,9 +74,13 @@ export type SeatMove =
   | { readonly kind: "elsewhere" }
   | { readonly kind: "in_use"; readonly live: LiveKinds };
 
-/** Begins the rental of an inference instance. `gpuRow`: the price book's row of its GPUs now. */
+/**
+ * Begins the rental of an inference instance. `gpuRow`: the price book's row of its GPUs now. `stored`: the instance is
+ * in the operator's books. A rental of which nobody says so ends by itself.
+ */
 export interface HourlyBegin {
   readonly instanceId: number;
+  readonly stored: boolean;
   readonly hourly: HourlyPlan;
   readonly upstream: string;
   readonly gpuRow: ModelRow;

@@ -32,7 +32,12 @@ export interface InferenceRow {
   readonly instanceId: number;
   readonly hourly: HourlyPlan;
   readonly rental: MachineRental;
+  /** Until then the operator's books must have its instance, else nothing was begun; null: they have it. */
+  readonly unstoredUntilMs?: number | null;
 }
+
+/** Between a rental's beginning and its instance's row the process may die. Then nobody is charged. */
+const STORED_WITHIN_MS = 10 * 60_000;
 
 const HOURS_A_DAY = 24;
 
@@ -84,14 +89,19 @@ export function beginInference(
     instanceId,
     hourly,
     rental: begin(opened.rental, nowMs, byDay(lengths)).rental,
+    unstoredUntilMs: nowMs + STORED_WITHIN_MS,
   };
   return { row, acts: opened.acts };
 }
 
+/** The operator's books have its instance. */
+export const storedInference = (row: InferenceRow): InferenceRow => ({ ...row, unstoredUntilMs: null });
+
 /** Brings its money up to now. */
 export function turnInference(row: InferenceRow, nowMs: number, facts: TurnFacts): Stepped {
-  const { rental } = row;
+  const { rental, unstoredUntilMs } = row;
   if (rental.phase.at === "ended") return { row, acts: [] };
+  if (unstoredUntilMs && nowMs >= unstoredUntilMs) return endInference(row, row.createdAtMs, facts);
   if (rental.phase.at === "ending") {
     const resumed = resumeInference(row, nowMs, facts);
     if (resumed) return resumed;
@@ -135,5 +145,7 @@ export function endInference(row: InferenceRow, nowMs: number, lengths: Lengths)
   return { row: withRental(row, rental), acts };
 }
 
-export const inferenceDueMs = ({ rental }: InferenceRow, lengths: Lengths): number | null =>
-  turnDueMs(rental, { ...byDay(lengths), graceDays: null });
+export function inferenceDueMs({ rental, unstoredUntilMs }: InferenceRow, lengths: Lengths): number | null {
+  const dueMs = turnDueMs(rental, { ...byDay(lengths), graceDays: null });
+  return unstoredUntilMs && dueMs !== null ? Math.min(dueMs, unstoredUntilMs) : dueMs;
+}

@@ -160,6 +160,7 @@ export type Phase<At extends MachinePhase["at"]> = Extract<MachinePhase, { at: A
 export interface StorageRental {
   readonly kind: "storage";
   readonly rate: Rate;
+  /** Upstream's creation, once it is known. */
   readonly createdAtMs: number;
   /** The newest day that was added, paid or not; 0 before the first. */
   readonly n: number;

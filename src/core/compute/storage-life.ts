@@ -10,7 +10,16 @@ import { CREATE_PROOF_MS, GONE_PROOF_MS, LISTS_FOR_PROOF } from "./observe.ts";
 import type { ComputeRefusal } from "./refusals.ts";
 import type { Act, EndReason, Lengths, TurnFacts } from "./rental.ts";
 import { isLive, type MachineRow, type Missing, type StorageRow, type StorageSeen } from "./resource.ts";
-import { askStorageEnd, beginStorage, closeStorage, isUnpaid, turnStorage } from "./storage-rental.ts";
+import {
+  askStorageEnd,
+  beginStorage,
+  closeStorage,
+  createdUpstream,
+  isUnpaid,
+  type Kept,
+  lossBeyond,
+  turnStorage,
+} from "./storage-rental.ts";
 import { type Answered, type CallOutcome, type Next, type RowCall, refusalOf, retryDelayMs } from "./wants.ts";
 
 /** A drive or filesystem as upstream shows it, parsed (upstream-documents.ts). */
@@ -18,6 +27,9 @@ export interface StorageDocument {
   readonly upstreamId: number;
   readonly tag: string;
   readonly state: "pending" | "available" | "deleting" | "deleted" | "lost";
+  readonly createdAtMs: number | null;
+  /** When it last changed its state; of one that is being deleted: when the delete came. */
+  readonly updatedAtMs: number | null;
 }
 
 export const NO_STORAGE_SEEN: StorageSeen = {
@@ -98,7 +110,7 @@ export function storageAnswered(
 /** Nothing was created: releases the hold of day 1. Tenants never see the row. */
 export function takeBackStorage(row: StorageRow, nowMs: number, lengths: Lengths): Observed<StorageRow> {
   if (row.create !== "unknown") return { row, acts: [] };
-  const closed = closeStorage(row.rental, nowMs, lengths);
+  const closed = closeStorage(row.rental, nowMs, null, lengths);
   const after = ended({ ...row, create: "refused", rental: closed.rental, hiddenAtMs: nowMs }, true, nowMs);
   return { row: after, acts: closed.acts };
 }
@@ -117,21 +129,38 @@ export function storageObserved(
   const { document } = shown;
   // Another one with our tag: our own came first and stays.
   if (row.upstreamId !== null && row.upstreamId !== document.upstreamId) return { row, acts: [] };
-  const adopted: StorageRow = { ...row, upstreamId: document.upstreamId };
-  if (row.seen.state === "ended") return haunted(adopted, document, askedAtMs, nowMs, lengths);
+  const adopted = row.upstreamId === null ? adopt(row, document, nowMs) : row;
+  if (row.seen.state === "ended") return haunted(adopted, document, row.upstreamId === null, askedAtMs, nowMs, lengths);
   const known: StorageRow = { ...adopted, create: "done" };
   const { state } = document;
-  if (state === "deleted" || state === "lost") return close(known, state === "lost", askedAtMs, nowMs, lengths);
-  const sinceMs = state === row.seen.state ? row.seen.sinceMs : askedAtMs;
+  if (state === "deleted" || state === "lost") {
+    const kept: Kept = { untilMs: goneMs(row, document, askedAtMs, nowMs), estimated: false };
+    return close(known, state === "lost", kept, askedAtMs, nowMs, lengths);
+  }
+  const deletedMs = state === "deleting" ? goneMs(row, document, askedAtMs, nowMs) : askedAtMs;
+  const sinceMs = state === row.seen.state ? row.seen.sinceMs : deletedMs;
   const seen: StorageSeen = { ...row.seen, state, sinceMs, askedAtMs, missing: null };
-  const begun = state === "pending" ? { rental: row.rental, acts: [] } : beginStorage(row.rental, lengths);
+  const begun = state === "pending" ? { rental: known.rental, acts: [] } : beginStorage(known.rental, lengths);
   return { row: { ...known, seen, rental: begun.rental }, acts: begun.acts };
 }
 
-function close(row: StorageRow, lost: boolean, askedAtMs: number, nowMs: number, lengths: Lengths) {
+/** Takes upstream's id and its time of creation, which lies between our call and now. */
+function adopt(row: StorageRow, { upstreamId, createdAtMs }: StorageDocument, nowMs: number): StorageRow {
+  const atMs = Math.max(row.createdAtMs, Math.min(createdAtMs ?? row.createdAtMs, nowMs));
+  return { ...row, upstreamId, rental: createdUpstream(row.rental, atMs) };
+}
+
+/** When upstream took the delete, or lost it: no day that begins later is billed there. */
+function goneMs(row: StorageRow, { updatedAtMs }: StorageDocument, askedAtMs: number, nowMs: number): number {
+  const { seen, wants } = row;
+  if (seen.state === "deleting" && seen.sinceMs !== null) return seen.sinceMs;
+  return Math.max(wants.end?.askedMs ?? row.createdAtMs, Math.min(updatedAtMs ?? askedAtMs, nowMs));
+}
+
+function close(row: StorageRow, lost: boolean, kept: Kept, askedAtMs: number, nowMs: number, lengths: Lengths) {
   // A deleted one existed, so its first day is charged even if no list showed it available.
   const begun = lost ? { rental: row.rental, acts: [] } : beginStorage(row.rental, lengths);
-  const closed = closeStorage(begun.rental, row.wants.end?.askedMs ?? nowMs, lengths);
+  const closed = closeStorage(begun.rental, row.wants.end?.askedMs ?? nowMs, kept, lengths);
   const after = ended({ ...row, rental: closed.rental, seen: { ...row.seen, askedAtMs } }, lost, nowMs);
   return { row: after, acts: [...begun.acts, ...closed.acts] };
 }
@@ -149,7 +178,7 @@ function absent(row: StorageRow, askedAtMs: number, nowMs: number, lengths: Leng
   const lists = askedAtMs > seen.askedAtMs ? before.lists + 1 : before.lists;
   const counted: StorageRow = { ...row, seen: { ...seen, askedAtMs, missing: { ...before, lists } } };
   if (lists < LISTS_FOR_PROOF) return { row: counted, acts: [] };
-  const closed = closeStorage(row.rental, nowMs, lengths);
+  const closed = closeStorage(row.rental, nowMs, null, lengths);
   return { row: ended({ ...counted, create: "lost", rental: closed.rental }, true, nowMs), acts: closed.acts };
 }
 
@@ -161,7 +190,11 @@ function deleteNotFound(row: StorageRow, sentMs: number, nowMs: number, lengths:
   const missing: Missing = { lists: seen.missing?.lists ?? 0, notFoundMs: firstMs };
   const waiting: StorageRow = { ...row, seen: { ...seen, missing } };
   if (sentMs < firstMs + GONE_PROOF_MS) return told(waiting);
-  const gone = close(waiting, false, sentMs, nowMs, lengths);
+  const kept: Kept =
+    seen.state === "deleting" && seen.sinceMs !== null
+      ? { untilMs: seen.sinceMs, estimated: false }
+      : { untilMs: firstMs, estimated: true };
+  const gone = close(waiting, false, kept, sentMs, nowMs, lengths);
   return told(gone.row, gone.acts);
 }
 
@@ -169,6 +202,7 @@ function deleteNotFound(row: StorageRow, sentMs: number, nowMs: number, lengths:
 function haunted(
   row: StorageRow,
   document: StorageDocument,
+  isNew: boolean,
   askedAtMs: number,
   nowMs: number,
   { dayMs }: Lengths,
@@ -176,12 +210,14 @@ function haunted(
   const { seen, rental } = row;
   const haunts = document.state === "pending" || document.state === "available";
   const after: StorageRow = { ...row, seen: { ...seen, askedAtMs, haunts } };
-  if (!haunts || seen.haunts) return { row: haunts ? after : { ...after, sending: null }, acts: [] };
-  const fromMs = row.create === "done" ? (seen.endedAtMs ?? nowMs) : row.createdAtMs;
-  const days = Math.max(1, Math.ceil((nowMs - fromMs) / dayMs));
+  if (haunts === seen.haunts && !isNew) return { row: haunts ? after : { ...after, sending: null }, acts: [] };
+  if (!haunts) {
+    const kept: Kept = { untilMs: goneMs(row, document, askedAtMs, nowMs), estimated: false };
+    return { row: { ...after, sending: null }, acts: lossBeyond(rental, kept, dayMs) };
+  }
   const acts: Act[] = [
     { act: "event", event: row.create === "done" ? "ended_runs" : "late_orphan" },
-    { act: "loss", n: rental.n, costNanoUsd: rental.rate.costNanoUsd * days, estimated: true },
+    ...lossBeyond(rental, { untilMs: nowMs, estimated: true }, dayMs),
   ];
   return { row: { ...after, sending: null }, acts };
 }

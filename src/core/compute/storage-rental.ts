@@ -21,7 +21,7 @@ const MOST_DAYS_A_TURN = 400;
 
 type StorageFacts = Pick<TurnFacts, "graceDays" | keyof Lengths>;
 
-/** The rental of a create. `createdAtMs` counts its days. */
+/** The rental of a create. Its days count from `createdAtMs` until upstream's creation is known. */
 export function openStorage(rate: Rate, createdAtMs: number): Step<StorageRental> {
   const amountNanoUsd = rate.priceNanoUsd;
   const rental: StorageRental = {
@@ -52,13 +52,39 @@ export function askStorageEnd(rental: StorageRental, atMs: number): Step<Storage
   return unchanged(rental.phase === "ended" ? rental : { ...rental, endMs });
 }
 
-/** Closes the rental when upstream shows it deleted, lost or never created. Days that began before stay owed. */
-export function closeStorage(rental: StorageRental, endMs: number, { dayMs }: Lengths): Step<StorageRental> {
+/** Until when upstream kept it, which is what upstream bills; `estimated`: at the latest. Null: it never existed. */
+export type Kept = { readonly untilMs: number; readonly estimated: boolean } | null;
+
+/**
+ * Closes the rental when upstream shows it deleted, lost or never created. Days that began before `endMs` stay owed;
+ * days that upstream kept it beyond those are the operator's loss.
+ */
+export function closeStorage(
+  rental: StorageRental,
+  endMs: number,
+  kept: Kept,
+  { dayMs }: Lengths,
+): Step<StorageRental> {
   if (rental.phase === "ended") return unchanged(rental);
   const asked = askStorageEnd(rental, endMs).rental;
-  const acts: Act[] = asked.heldNanoUsd === null ? [] : [{ act: "release", n: 1 }];
-  const begun = takeUpDays(asked, endMs, dayMs);
-  return { rental: { ...begun, heldNanoUsd: null, phase: "ended" }, acts, stop: null };
+  const isHeld = asked.heldNanoUsd !== null;
+  const acts: Act[] = isHeld ? [{ act: "release", n: 1 }] : [];
+  const begun = isHeld ? { ...asked, n: 0 } : takeUpDays(asked, endMs, dayMs);
+  const closed: StorageRental = { ...begun, heldNanoUsd: null, phase: "ended" };
+  return { rental: closed, acts: [...acts, ...lossBeyond(closed, kept, dayMs)], stop: null };
+}
+
+/** Sets the loss of the days that upstream kept it beyond those that the tenant was charged or owes. */
+export function lossBeyond(rental: StorageRental, kept: Kept, dayMs: number): MoneyAct[] {
+  if (kept === null) return [];
+  const days = Math.floor((kept.untilMs - rental.createdAtMs) / dayMs) + 1 - rental.n;
+  const costNanoUsd = rental.rate.costNanoUsd * days;
+  return days > 0 ? [{ act: "loss", n: rental.n + 1, costNanoUsd, estimated: kept.estimated }] : [];
+}
+
+/** Counts its days from upstream's creation, so that ours and those that upstream bills begin together. */
+export function createdUpstream(rental: StorageRental, createdAtMs: number): StorageRental {
+  return rental.n <= 1 && rental.unpaid.length === 0 ? { ...rental, createdAtMs } : rental;
 }
 
 /** Brings a storage rental's days up to now. */
@@ -132,7 +158,7 @@ function overdue(
     return { rental: warned, acts, stop: null };
   }
   if (nowMs < deletesAtMs || facts.mounted) return { rental, acts, stop: null };
-  // A day that starts at this very moment does not count.
+  // A day that starts at this very moment is not owed. Upstream may bill it: then it is a loss when the end is seen.
   const owed = rental.unpaid.filter((day) => startOfDay(rental, day, dayMs) < nowMs);
   const n = rental.n - (rental.unpaid.length - owed.length);
   return { rental: { ...rental, n, unpaid: owed, endMs: nowMs }, acts, stop: "credit_depleted" };

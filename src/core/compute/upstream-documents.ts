@@ -68,12 +68,13 @@ const STORAGE_STATES: Readonly<Record<string, StorageDocument["state"]>> = {
 
 /** Parses a drive or filesystem. Undefined if it cannot be read. */
 export function readStorage(body: string): StorageDocument | undefined {
-  const { id, name, status } = parseObject(body) ?? {};
+  const { id, name, status, created_at, updated_at } = parseObject(body) ?? {};
   const upstreamId = count(id);
   const tag = text(name);
   const state =
     typeof status === "string" && Object.hasOwn(STORAGE_STATES, status) ? STORAGE_STATES[status] : undefined;
-  return upstreamId === null || tag === null || !state ? undefined : { upstreamId, tag, state };
+  if (upstreamId === null || tag === null || !state) return undefined;
+  return { upstreamId, tag, state, createdAtMs: time(created_at), updatedAtMs: time(updated_at) };
 }
 
 /** The name of any listed document: a tag, if it is ours. */

@@ -9,6 +9,7 @@ import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts
 import type { PassedAnswer, PassedRequest, Services } from "../../gateway/ports.ts";
 import { type PlatformSecrets, serviceSeal } from "../secrets.ts";
 import { whenOutOfReach } from "./careful-body.ts";
+import { isKeyRefused } from "./service-key.ts";
 
 export function servicesWith(secrets: Pick<PlatformSecrets, "unseal">): Services {
   return {
@@ -16,7 +17,13 @@ export function servicesWith(secrets: Pick<PlatformSecrets, "unseal">): Services
       const { service } = upstream;
       if (!service) return { kind: "unusable" };
       const key = await secrets.unseal(serviceSeal(upstream.id), service.sealedKey).catch(() => undefined);
-      return key === undefined ? { kind: "unusable" } : pass(upstream, key, request);
+      if (key === undefined) return { kind: "unusable" };
+      const answer = await pass(upstream, key, request);
+      if (answer.kind !== "answer" || ![401, 403].includes(answer.response.status)) return answer;
+      if (!(await isKeyRefused(upstream, service.sealedKey, key))) return answer;
+      // The upstream's words are the operator's, and no pod was asked.
+      await answer.response.body?.cancel();
+      return { kind: "unusable" };
     },
   };
 }

@@ -26,6 +26,8 @@ import { DAY, LENGTHS, SENT } from "../../support/compute/rows.ts";
 const RATE = { unit: "storage_gb_days", size: 50, priceNanoUsd: 1_000, costNanoUsd: 700 } as const;
 const TAG = "tgabcdef-7-1000-aaaaaa";
 
+const PENDING = { state: "pending", createdAtMs: null, updatedAtMs: null } as const;
+
 /** A drive beside its books. */
 class Drive {
   row: StorageRow;
@@ -58,8 +60,13 @@ class Drive {
     this.books.book(acts);
     return acts;
   }
-  shows(state: StorageDocument["state"], atMs: number, upstreamId = 501): readonly Act[] {
-    const document = { upstreamId, tag: TAG, state };
+  shows(
+    state: StorageDocument["state"],
+    atMs: number,
+    upstreamId = 501,
+    times: { createdAtMs?: number; updatedAtMs?: number } = {},
+  ): readonly Act[] {
+    const document = { upstreamId, tag: TAG, state, createdAtMs: null, updatedAtMs: null, ...times };
     return this.sees({ kind: "found", document, sameUntilMs: null }, atMs);
   }
   sees(shown: Shown<StorageDocument>, atMs: number): readonly Act[] {
@@ -91,9 +98,7 @@ class Drive {
 describe("a create", () => {
   it("is charged its first day when upstream shows it available, in the answer or in a list", () => {
     const drive = new Drive();
-    expect(
-      drive.created({ kind: "done", document: { upstreamId: 501, tag: TAG, state: "pending" } }, SENT + 5),
-    ).toBeNull();
+    expect(drive.created({ kind: "done", document: { ...PENDING, upstreamId: 501, tag: TAG } }, SENT + 5)).toBeNull();
     expect([drive.status, drive.row.upstreamId, drive.books.held]).toEqual(["pending", 501, 1_000]);
     drive.shows("available", SENT + 2_000);
     expect([drive.status, drive.books.held, drive.books.charges.length]).toEqual(["available", 0, 1]);
@@ -158,6 +163,52 @@ describe("a create", () => {
   });
 });
 
+describe("its days", () => {
+  it("are counted from upstream's creation, which lies between our call and now", () => {
+    for (const [createdAtMs, fromMs] of [
+      [SENT + 300, SENT + 300],
+      [SENT - 5, SENT],
+      [SENT + 9_000, SENT + 2_000],
+    ] as const) {
+      const drive = new Drive();
+      drive.shows("available", SENT + 2_000, 501, { createdAtMs });
+      drive.shows("available", SENT + 5_000, 501, { createdAtMs: SENT + 4_000 });
+      expect(drive.row.rental.createdAtMs).toBe(fromMs);
+    }
+  });
+
+  it("of a delete that upstream took late are the operator's loss, by the time that upstream shows", () => {
+    const deleted = (updatedAtMs: number | undefined, seenMs: number, deleting = true) => {
+      const drive = new Drive();
+      drive.shows("available", SENT + 1_000, 501, { createdAtMs: SENT + 10 });
+      drive.turn(SENT + DAY + 10).end(SENT + DAY + 500);
+      const times = updatedAtMs === undefined ? {} : { updatedAtMs };
+      if (deleting) drive.shows("deleting", seenMs, 501, times);
+      drive.shows("deleted", seenMs + 5 * DAY, 501, { updatedAtMs: updatedAtMs ?? seenMs });
+      drive.turn(seenMs + 5 * DAY);
+      return [drive.books.charges.length, [...drive.books.losses]];
+    };
+    expect(deleted(SENT + 2 * DAY, SENT + 2 * DAY + 100)).toEqual([2, []]);
+    expect(deleted(SENT + 2 * DAY + 10, SENT + 2 * DAY + 100)).toEqual([2, [[3, 700]]]);
+    expect(deleted(SENT + 4 * DAY + 10, SENT + 9 * DAY)).toEqual([2, [[3, 2_100]]]);
+    expect(deleted(SENT + 4 * DAY + 10, SENT + 9 * DAY, false)).toEqual([2, [[3, 2_100]]]);
+    // A clock of upstream's that is wrong shifts it no further than to our request, or to now.
+    expect(deleted(SENT - DAY, SENT + 3 * DAY)).toEqual([2, []]);
+    expect(deleted(SENT + 99 * DAY, SENT + 3 * DAY)).toEqual([2, [[3, 700]]]);
+    expect(deleted(undefined, SENT + 3 * DAY)).toEqual([2, [[3, 700]]]);
+  });
+
+  it("of one that was given up and found later are the operator's loss until its deletion is seen", () => {
+    const lost = new Drive();
+    lost.sees({ kind: "absent" }, SENT + 120_000);
+    lost.sees({ kind: "absent" }, SENT + 125_000);
+    lost.shows("available", SENT + DAY + 130_000, 501, { createdAtMs: SENT + 100 });
+    expect([...lost.books.losses]).toEqual([[1, 1_400]]);
+    lost.shows("deleted", SENT + 3 * DAY, 501, { updatedAtMs: SENT + 2 * DAY + 100 });
+    expect([[...lost.books.losses], lost.books.charges]).toEqual([[[1, 2_100]], []]);
+  });
+});
+
 describe("an end", () => {
   it("is asked for until upstream shows it deleted: 1 s, doubling to 60 s, once a minute while it is being deleted", () => {
     const drive = new Drive();
@@ -218,7 +269,8 @@ describe("an end", () => {
     expect(drive.books.events).toEqual(["storage.deleting", "storage.deleting", "storage.suspended"]);
     drive.shows("deleted", SENT + 12 * DAY + 5);
     drive.turn(SENT + 12 * DAY + 5);
-    expect([drive.books.charges.length, drive.books.losses.size]).toEqual([1, 11]);
+    // The day that began at that very moment is upstream's too.
+    expect([drive.books.charges.length, drive.books.losses.size]).toEqual([1, 12]);
     expect(rowIsLive(drive.row)).toBe(false);
   });
 });

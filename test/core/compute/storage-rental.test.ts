@@ -6,6 +6,7 @@ import {
   askStorageEnd,
   beginStorage,
   closeStorage,
+  createdUpstream,
   isUnpaid,
   openStorage,
 } from "../../../src/core/compute/storage-rental.ts";
@@ -54,6 +55,9 @@ class Life {
   }
 }
 
+/** Upstream kept it until so many days after its creation. */
+const keptFor = (days: number) => ({ untilMs: START + days * DAY, estimated: false });
+
 describe("days of storage", () => {
   it("day 1 is held and charged when it is available; each later day at its start", () => {
     const life = new Life(10);
@@ -70,7 +74,7 @@ describe("days of storage", () => {
 
   it("what was never made costs nothing", () => {
     const life = new Life(1);
-    life.take(closeStorage(life.rental, START + 9, LENGTHS)).turn(3);
+    life.take(closeStorage(life.rental, START + 9, null, LENGTHS)).turn(3);
     expect(life.books.ended.get(1)).toBe("released");
     expect(life.due).toBeNull();
   });
@@ -79,7 +83,7 @@ describe("days of storage", () => {
     const life = new Life(10).begun();
     life.take(askStorageEnd(life.rental, START + 2 * DAY)).turn(5);
     expect(life.days).toEqual([1, 2]);
-    life.take(closeStorage(life.rental, START + 2 * DAY + 5, LENGTHS)).turn(9);
+    life.take(closeStorage(life.rental, START + 2 * DAY + 5, null, LENGTHS)).turn(9);
     expect(life.days).toEqual([1, 2]);
     expect(life.due).toBeNull();
   });
@@ -127,7 +131,7 @@ describe("days of storage", () => {
     }
     expect(warnings).toEqual([5, 7]);
     expect(life.rental.endMs).toBe(START + 8 * DAY);
-    life.take(closeStorage(life.rental, START + 8 * DAY + 5, LENGTHS)).turn(8.1);
+    life.take(closeStorage(life.rental, START + 8 * DAY, keptFor(7.9), LENGTHS)).turn(8.1);
     expect([...life.books.losses.keys()]).toEqual([2, 3, 4, 5, 6, 7, 8]);
     expect(life.due).toBeNull();
   });
@@ -153,13 +157,47 @@ describe("days of storage", () => {
   it("who deletes with unpaid days still owes them, until the grace is over", () => {
     const life = new Life(1).begun().turn(2);
     life.take(askStorageEnd(life.rental, START + 2 * DAY + 1));
-    life.take(closeStorage(life.rental, START + 2 * DAY + 9, LENGTHS));
+    life.take(closeStorage(life.rental, START + 2 * DAY + 1, keptFor(2.01), LENGTHS));
     expect(life.rental.unpaid).toEqual([2, 3]);
     life.books.balance += RATE.priceNanoUsd;
     life.turn(3);
     expect(life.days).toEqual([1, 2]);
     life.turn(9.1);
     expect([...life.books.losses.keys()]).toEqual([3]);
+  });
+});
+
+describe("days that upstream keeps it beyond those that are owed", () => {
+  it.each([
+    ["a delete that took two days to get there", 4, 2.5, 4.5, { 4: 2 }],
+    ["a day that began on the way", 3, 2.9999, 3.0001, { 4: 1 }],
+    ["the moment at which a day begins is upstream's next day", 3, 3, 3, { 4: 1 }],
+    ["none", 3, 2.5, 2.5, {}],
+  ])("are the operator's loss: %s", (_, turned, asked, kept, losses) => {
+    const life = new Life(10)
+      .begun()
+      .turn(2)
+      .turn(Math.min(turned, asked) - 0.00001);
+    life.take(askStorageEnd(life.rental, START + asked * DAY)).turn(turned);
+    life.take(closeStorage(life.rental, START + asked * DAY, keptFor(kept), LENGTHS));
+    expect(life.days).toEqual([1, 2, 3]);
+    const expected = Object.entries(losses).map(([n, days]) => [Number(n), days * RATE.costNanoUsd]);
+    expect([...life.books.losses]).toEqual(expected);
+  });
+
+  it("count from upstream's creation: one that came late is charged its days from then", () => {
+    const life = new Life(10);
+    life.rental = createdUpstream(life.rental, START + 0.5 * DAY);
+    life.begun().turn(1.4);
+    expect([life.days, life.due]).toEqual([[1], 1.5]);
+    life.turn(1.5);
+    expect(createdUpstream(life.rental, START)).toEqual(life.rental);
+  });
+
+  it("are all its days, if it was lost before it was seen available", () => {
+    const life = new Life(1);
+    life.take(closeStorage(life.rental, START + 5, keptFor(1.5), LENGTHS));
+    expect([life.days, [...life.books.losses]]).toEqual([[], [[1, 2 * RATE.costNanoUsd]]]);
   });
 });
 
@@ -170,29 +208,38 @@ const act = fc.record({
 });
 it("whatever is paid when: each day that began before the end is charged once, in order, or lost after the grace", () => {
   fc.assert(
-    fc.property(fc.array(act, { maxLength: 30 }), fc.boolean(), fc.nat(3), (acts, deleted, days) => {
-      const life = new Life(days + 1).begun();
-      let now = START;
-      for (const one of acts) {
-        now += one.after;
-        life.books.balance += one.credit * RATE.priceNanoUsd;
-        life.mounted = one.mounted;
-        life.take(turn(life.rental, now, life.facts));
-        expect(turn(life.rental, now, life.facts).acts.filter(({ act: kind }) => kind !== "event")).toEqual([]);
-        if (life.stop) break;
-      }
-      if (deleted && !life.stop) life.take(askStorageEnd(life.rental, now));
-      const endMs = life.rental.endMs;
-      if (endMs !== null) life.take(closeStorage(life.rental, now + 5, LENGTHS));
-      const begun = Math.ceil(((endMs ?? now + 1) - START) / DAY);
-      const taken = [...life.days, ...life.rental.unpaid];
-      expect(taken).toEqual(Array.from({ length: Math.max(1, begun) }, (_, index) => index + 1));
-      life.mounted = false;
-      if (endMs !== null) {
-        life.take(turn(life.rental, now + 400 * DAY, life.facts));
-        expect(life.days.length + life.books.losses.size).toBe(Math.max(1, begun));
-      }
-    }),
+    fc.property(
+      fc.array(act, { maxLength: 30 }),
+      fc.boolean(),
+      fc.nat(3),
+      fc.nat(3 * DAY),
+      (acts, deleted, days, late) => {
+        const life = new Life(days + 1).begun();
+        let now = START;
+        for (const one of acts) {
+          now += one.after;
+          life.books.balance += one.credit * RATE.priceNanoUsd;
+          life.mounted = one.mounted;
+          life.take(turn(life.rental, now, life.facts));
+          expect(turn(life.rental, now, life.facts).acts.filter(({ act: kind }) => kind !== "event")).toEqual([]);
+          if (life.stop) break;
+        }
+        if (deleted && !life.stop) life.take(askStorageEnd(life.rental, now));
+        const endMs = life.rental.endMs;
+        if (endMs !== null)
+          life.take(closeStorage(life.rental, now, { untilMs: now + late, estimated: false }, LENGTHS));
+        const begun = Math.ceil(((endMs ?? now + 1) - START) / DAY);
+        const taken = [...life.days, ...life.rental.unpaid];
+        expect(taken).toEqual(Array.from({ length: Math.max(1, begun) }, (_, index) => index + 1));
+        life.mounted = false;
+        if (endMs !== null) {
+          life.take(turn(life.rental, now + 400 * DAY, life.facts));
+          // With what is lost it comes to what upstream bills.
+          const lost = [...life.books.losses.values()].reduce((sum, loss) => sum + loss, 0) / RATE.costNanoUsd;
+          expect(life.days.length + lost).toBe(Math.floor((now + late - START) / DAY) + 1);
+        }
+      },
+    ),
     { numRuns: 300 },
   );
 });

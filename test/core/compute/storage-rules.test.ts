@@ -77,7 +77,8 @@ function no(decision: Decision): string {
 }
 /** As upstream shows it once it is there. */
 const available = (row: StorageRow, upstreamId = 501): StorageRow => {
-  const document = { upstreamId, tag: row.tag, state: "available" } as const;
+  const times = { createdAtMs: null, updatedAtMs: null };
+  const document = { ...times, upstreamId, tag: row.tag, state: "available" } as const;
   const found = { kind: "found", document, sameUntilMs: null } as const;
   return storageObserved(row, found, NOW + 1_000, NOW + 1_000, LENGTHS).row;
 };

@@ -3,15 +3,13 @@
  * machine is doubled, none is forgotten, and what was charged is what ran until its end was asked for. `PROOF=1` kills
  * at every point, else at a few.
  */
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Mortal, type Span } from "../../support/compute/mortal.ts";
 import { PRICE, Renter } from "../../support/compute/renter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
 import { usageEventsOf } from "../../support/joined-books.ts";
-import { KillSwitch, type RentalPoint } from "../../support/kill-points.ts";
-import { Operator } from "../../support/operator.ts";
-import { TollgateProcess } from "../../support/process.ts";
+import type { RentalPoint } from "../../support/kill-points.ts";
 
 /** An hour of money; a cluster of two GPUs costs a whole number of nano-USD a ms. */
 const HOUR_MS = 6_000;
@@ -22,7 +20,6 @@ const HOURS = 40;
 const MORE_HOURS = 2;
 /** Each restart takes seconds. */
 const TIMEOUT_MS = 120_000;
-const root = join(import.meta.dirname, "../../..");
 
 /** Where the gateway is killed at each of a cluster's four calls; null: it is not made. */
 interface Life {
@@ -46,39 +43,12 @@ const ALONE: readonly (readonly [RentalPoint, RentalPoint])[] = [
   ["turning", "answered"],
 ];
 
-let killSwitch: KillSwitch;
-let tollgate: TollgateProcess;
-let at: Parameters<typeof Renter.make>[0];
+let mortal: Mortal;
 
 beforeAll(async () => {
-  killSwitch = await KillSwitch.start();
-  const TEST_BUILD_PLUGIN = join(root, "test/support/kill-points.ts");
-  const times = { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(24 * HOUR_MS) };
-  tollgate = await TollgateProcess.start({ env: { ...times, TEST_BUILD_PLUGIN, KILL_SWITCH_URL: killSwitch.url } });
-  at = { operator: new Operator(tollgate), sandboxUrl: tollgate.sandboxUrl };
+  mortal = await Mortal.start({ hourMs: HOUR_MS, dayMs: 24 * HOUR_MS });
 });
-afterAll(async () => {
-  await tollgate?.stop();
-  killSwitch?.stop();
-});
-
-/** Between these two moments a call was taken in, if it was. */
-interface Span {
-  readonly fromMs: number;
-  readonly toMs: number;
-}
-
-/** Makes the call, and kills the gateway where it says. */
-async function killed(point: RentalPoint, call: () => Promise<unknown>): Promise<Span> {
-  const reached = killSwitch.armed(point);
-  const fromMs = Date.now();
-  const broken = call().catch(() => undefined);
-  await reached;
-  const toMs = Date.now();
-  await tollgate.kill9Workerd();
-  await broken;
-  return { fromMs, toMs };
-}
+afterAll(() => mortal?.stop());
 
 interface Shown {
   readonly id: number;
@@ -116,7 +86,7 @@ async function untilDone(renter: Renter, change: { readonly hours: number; reado
     },
     { withinMs: 30_000 },
   );
-  await at.operator.call("POST", `/compute/${renter.seat}/reconcile`);
+  await mortal.operator.call("POST", `/compute/${renter.seat}/reconcile`);
   await untilShown(renter, "/gpu-clusters", "it runs", ({ status }) => status === "running");
 }
 
@@ -149,7 +119,7 @@ async function booked(renter: Renter) {
   const entries = (await tenant.ledger()).filter(({ kind }) => kind !== "top_up");
   const chargedNano = entries.reduce((sum, { amount_usd }) => sum - Math.round(amount_usd * 1e9), 0);
   await eventually(`${chargedNano} is reported`, () => {
-    const events = usageEventsOf(tollgate.stateDir, tenant.account);
+    const events = usageEventsOf(mortal.process.stateDir, tenant.account);
     return events.reduce((all, { price_nano_usd }) => all + price_nano_usd, 0) === chargedNano;
   });
   return { ran, chargedNano, audit };
@@ -158,8 +128,8 @@ async function booked(renter: Renter) {
 test.each(IN_FULL ? WHOLE : SHORT)(
   "a cluster's life, killed at %o",
   async ({ launch, extend, scale, end }) => {
-    const renter = await Renter.make(at, 1_000);
-    await killed(launch, () => launchCluster(renter));
+    const renter = await Renter.make(mortal, 1_000);
+    await mortal.killed(launch, () => launchCluster(renter));
     const first = await untilShown(renter, "/gpu-clusters", "it runs or failed", ({ status }) =>
       ["running", "failed"].includes(status),
     );
@@ -173,14 +143,14 @@ test.each(IN_FULL ? WHOLE : SHORT)(
     const path = `/gpu-clusters/${id}`;
 
     if (extend !== null) {
-      await killed(extend, () => renter.send("POST", `${path}/extend`, { hours: MORE_HOURS }));
+      await mortal.killed(extend, () => renter.send("POST", `${path}/extend`, { hours: MORE_HOURS }));
       await untilDone(renter, { hours: HOURS + MORE_HOURS, replicas: 2 });
     }
     if (scale !== null) {
-      await killed(scale, () => renter.send("POST", `${path}/scale`, { replicas: 3 }));
+      await mortal.killed(scale, () => renter.send("POST", `${path}/scale`, { replicas: 3 }));
       await untilDone(renter, { hours: HOURS + MORE_HOURS, replicas: 3 });
     }
-    const asked = await killed(end, () => renter.send("DELETE", path));
+    const asked = await mortal.killed(end, () => renter.send("DELETE", path));
     await untilShown(renter, "/gpu-clusters", "it has stopped", ({ status }) => status === "stopped");
     await expectExact(renter, 2, asked);
   },
@@ -191,10 +161,10 @@ test.runIf(IN_FULL).each(ALONE)(
   "an instance by the hour, killed %s, and %s when its money is used up",
   async (early, late) => {
     const hours = 3.5;
-    const renter = await Renter.make(at, PRICE * hours);
-    const running = await killed(early, () => renter.launch());
+    const renter = await Renter.make(mortal, PRICE * hours);
+    const running = await mortal.killed(early, () => renter.launch());
     expect(running.toMs).toBeGreaterThan(running.fromMs);
-    await killed(late, () => renter.send("GET", "/gpu-instances"));
+    await mortal.killed(late, () => renter.send("GET", "/gpu-instances"));
     await untilShown(renter, "/gpu-instances", "it is stopped", ({ status }) => status === "terminated");
     const { ran, chargedNano, audit } = await booked(renter);
     expect(ran).toMatchObject({ state: "stopped", gpus: 1 });

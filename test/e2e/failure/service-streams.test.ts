@@ -269,6 +269,24 @@ describe("a service that fails or lies", () => {
     expect(await Promise.race([closedEarly.then(() => "closed"), sleep(1_000).then(() => "open")])).toBe("closed");
   });
 
+  test.each([
+    ["declared", "content-length: 50000000", "x".repeat(100_000)],
+    ["chunked", "transfer-encoding: chunked", `${(100_000).toString(16)}\r\n${"x".repeat(100_000)}\r\n`],
+  ])("never takes a body that its client left in the middle for whole: %s", async (_, header, bytes) => {
+    const before = { broken: front.brokenOff.length, whole: front.exchanges.length };
+    const client = new RawClient(
+      tollgate.url,
+      `POST ${scripted.service}/x HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${scripted.tenant.key}\r\n${header}\r\n\r\n${bytes}`,
+    );
+    await sleep(400);
+    client.reset();
+    await eventually("its body broke off", () => front.brokenOff.length === before.broken + 1);
+    expect(front.brokenOff.at(-1)).toBeGreaterThan(0);
+    expect(front.exchanges.length).toBe(before.whole);
+    script = (exchange) => exchange.answer({ read: exchange.text.length });
+    expect(await (await call({ method: "POST", body: "next" })).json()).toEqual({ read: 4 });
+  });
+
   test("and answers what it should not, in every status, is never taken for our word", async () => {
     for (const status of [200, 299, 401, 402, 429, 511, 599]) {
       script = (exchange) =>

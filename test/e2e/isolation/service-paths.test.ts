@@ -329,6 +329,35 @@ test("where the service hands our key to pods, the check refuses; a pod sees the
   expect((await renter.fetch(`${path}/`)).status).toBe(200);
 });
 
+test("an upstream that refuses the service key itself is 503 and says nothing of the key; a pod's own 401 passes", async () => {
+  const apart = await Seat.make(at);
+  const renter = await apart.tenant();
+  const path = await apart.serve(renter);
+  const said = async (rest: string) => {
+    const response = await renter.fetch(path + rest);
+    return [response.status, response.headers.get("x-answer-from"), await response.text()] as const;
+  };
+  expect(await said("/status/401")).toEqual([401, "service", expect.stringContaining('"pod"')]);
+  const reads = async () =>
+    (await apart.sandbox.calls(apart.id)).filter(({ path: read }) => read === "/gpu-instances/availability").length;
+  const before = await reads();
+  await Promise.all(Array.from({ length: 30 }, () => said("/status/403")));
+  expect(await reads(), "pods that say 401 cost no calls").toBe(before);
+
+  const control = { key: apart.controlKey };
+  const stale = { service_api_key: `stale-${apart.id}` };
+  await apart.sandbox.account(apart.id, { keys: [control, { key: stale.service_api_key }] });
+  await apart.operator.call("PATCH", `/upstreams/${apart.id}`, stale);
+  expect(await apart.check()).toMatchObject({ ok: true });
+  await apart.sandbox.account(apart.id, { keys: [control, { key: stale.service_api_key, state: "revoked" }] });
+  const refused = await Promise.all(Array.from({ length: 10 }, () => said("/")));
+  for (const one of refused) {
+    expect(one).toEqual([503, "gateway", expect.stringContaining("Ask your operator")]);
+    expect(one[2]).not.toMatch(/key|revoked/i);
+  }
+  expect(await reads(), "one asks for all").toBe(before + 1);
+});
+
 test("a cluster's service is spread over its replicas, below an address of ours", async () => {
   const path = await seat.serve(tenant, "cluster");
   const cluster = (await (await tenant.fetch(path.replace("/service", ""))).json()) as { endpoint_url: string };

@@ -10,6 +10,7 @@ import {
   isUnpaid,
   OPERATORS_KEY,
   sameHourly,
+  storedInference,
   turnInference,
 } from "../../../core/compute/inference.ts";
 import type { Act } from "../../../core/compute/rental.ts";
@@ -30,9 +31,9 @@ export function beginHourly(books: Books, asked: HourlyBegin, nowMs: number): Ho
   turnInferenceDue(books, nowMs, TURNS_AT_ONCE);
   const known = books.inference.live().find(({ row }) => row.instanceId === instanceId);
   if (known) {
-    return sameHourly(known.row.hourly, hourly)
-      ? { kind: "begun", rental: known.row.id, anew: false }
-      : { kind: "other", hourly: known.row.hourly };
+    if (!sameHourly(known.row.hourly, hourly)) return { kind: "other", hourly: known.row.hourly };
+    if (asked.stored) storeInference(books, { ...known, row: storedInference(known.row) }, [], nowMs);
+    return { kind: "begun", rental: known.row.id, anew: false };
   }
   const { prices, rule } = tenantPrices(gpuRow, account.plan, gpuRow.model);
   const priceNanoUsd = prices.gpu_hours ?? 0;

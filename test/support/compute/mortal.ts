@@ -1,0 +1,57 @@
+/** A gateway that a test kills with -9 at a named point of its own choice, and its sandbox. */
+import { join } from "node:path";
+import { KillSwitch, type RentalPoint } from "../kill-points.ts";
+import { Operator } from "../operator.ts";
+import { TollgateProcess } from "../process.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+/** Between these two moments a call was taken in, if it was. */
+export interface Span {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+export class Mortal {
+  readonly process: TollgateProcess;
+  readonly operator: Operator;
+  readonly sandboxUrl: string;
+  readonly #killSwitch: KillSwitch;
+
+  private constructor(process: TollgateProcess, killSwitch: KillSwitch) {
+    this.process = process;
+    this.operator = new Operator(process);
+    this.sandboxUrl = process.sandboxUrl;
+    this.#killSwitch = killSwitch;
+  }
+
+  static async start(lengths: { readonly hourMs: number; readonly dayMs: number }): Promise<Mortal> {
+    const killSwitch = await KillSwitch.start();
+    const TEST_BUILD_PLUGIN = join(root, "test/support/kill-points.ts");
+    const times = { COMPUTE_HOUR_MS: String(lengths.hourMs), COMPUTE_DAY_MS: String(lengths.dayMs) };
+    try {
+      const env = { ...times, TEST_BUILD_PLUGIN, KILL_SWITCH_URL: killSwitch.url };
+      return new Mortal(await TollgateProcess.start({ env }), killSwitch);
+    } catch (error) {
+      killSwitch.stop();
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.process.stop();
+    this.#killSwitch.stop();
+  }
+
+  /** Makes the call, and kills the gateway where it says: at the call's own way, or while nobody calls. */
+  async killed(point: RentalPoint, call: () => Promise<unknown> = async () => undefined): Promise<Span> {
+    const reached = this.#killSwitch.armed(point);
+    const fromMs = Date.now();
+    const broken = call().catch(() => undefined);
+    await reached;
+    const toMs = Date.now();
+    await this.process.kill9Workerd();
+    await broken;
+    return { fromMs, toMs };
+  }
+}
