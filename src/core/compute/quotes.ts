@@ -6,7 +6,7 @@ import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";
 import { toUsd } from "../pricing/money.ts";
 import { newStorageDay } from "./attachments.ts";
-import type { QuoteBody } from "./bodies.ts";
+import { NO_DRIVES, type QuoteBody } from "./bodies.ts";
 import { type Facts, invalid } from "./facts.ts";
 import { type Offers, offered } from "./launches.ts";
 import { launchHold } from "./machine-rental.ts";
@@ -39,9 +39,7 @@ export function quoteOf(
     replicas,
   );
   if ("ok" in offer) return offer;
-  // A cluster's launch has no drives, as the contract says: the field is one that it does not know.
-  const made = body.replicas === undefined ? body : { ...body, new_cloud_drives: undefined };
-  const storage = newStorageDay(offers, made);
+  const storage = newStorageDay(offers, body);
   if ("ok" in storage) return storage;
   const hours = body.estimated_duration_hours || null;
   return {
@@ -59,6 +57,7 @@ export function quoteOf(
 
 /** A cluster has 2 replicas or more, of 1, 2, 4 or 8 GPUs, and always an end. */
 function clusterFault(body: z.output<typeof QuoteBody>): Refused | undefined {
+  if (body.new_cloud_drives?.length) return invalid("new_cloud_drives", NO_DRIVES);
   if (![1, 2, 4, 8].includes(body.gpu_count)) return invalid("gpu_count", "of a cluster must be 1, 2, 4 or 8");
   if (body.estimated_duration_hours) return undefined;
   return invalid("estimated_duration_hours", "of a cluster must be 1 to 72: a cluster always has an end");

@@ -146,6 +146,15 @@ export function rowIsLive(row: ResourceRow): boolean {
   return row.kind === "image" ? !row.gone : row.deletedAtMs === null;
 }
 
+/** What was given up may be late: lists are read on for so long, ms. */
+const SOUGHT_MS = 24 * 3_600_000;
+
+/** Until when a create that was given up is looked for all the same; null: it is not. */
+export function rowSoughtUntilMs(row: ResourceRow): number | null {
+  if (!(isMachine(row) || isStorage(row)) || row.create !== "lost" || row.upstreamId !== null) return null;
+  return (row.seen.endedAtMs ?? row.createdAtMs) + SOUGHT_MS;
+}
+
 /** Whether tenants see it. A list leaves out hidden ones too. */
 export function rowIsShown(row: ResourceRow): boolean {
   if (row.kind === "image" || row.kind === "ssh_key") return row.create === "done" && row.deletedAtMs === null;

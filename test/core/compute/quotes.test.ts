@@ -100,8 +100,9 @@ describe("a quote", () => {
     });
     fc.assert(
       fc.property(body, fc.constantFrom(...seats), (fields, facts) => {
-        const launch = launchCluster(facts, ClusterLaunch.parse({ ...fields, container_image: "img:1" }));
-        expect(quoted(fields, facts)).toBe(heldBy(launch));
+        const parsed = ClusterLaunch.safeParse({ ...fields, container_image: "img:1" });
+        if (parsed.success) expect(quoted(fields, facts)).toBe(heldBy(launchCluster(facts, parsed.data)));
+        else expect(quoted(fields, facts)).toContain("`new_cloud_drives` cannot be attached to a cluster");
       }),
     );
   });

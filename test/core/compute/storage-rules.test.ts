@@ -117,9 +117,13 @@ describe("POST of a drive or filesystem", () => {
   it("has the sizes of the contract alone, and absolute paths", () => {
     for (const size_gb of [50, 100, 200, 300, 400, 500]) expect(no(drive({ size_gb }))).toBe("ok");
     for (const size_gb of [0, 49, 51, 150, 501, 600]) expect(NewDrive.safeParse({ size_gb }).success).toBe(false);
-    for (const mount_path of ["data", "/", "/a b", "", `/${"a".repeat(500)}`]) {
+    for (const mount_path of ["data", "/", "/a b", "", "/..", "/a/../b", "/a/.", "/./a", `/${"a".repeat(500)}`]) {
       const body = { name: "a", region_id: "eu-1", size_gb: 50, mount_path };
       expect(NewFilesystem.safeParse(body).success, mount_path).toBe(false);
+    }
+    for (const mount_path of ["/.cache", "/a/..b/...", "/a.b/c.", "/mnt//data/"]) {
+      const body = { name: "a", region_id: "eu-1", size_gb: 50, mount_path };
+      expect(NewFilesystem.safeParse(body).success, mount_path).toBe(true);
     }
   });
 
@@ -208,7 +212,13 @@ describe("attached at a launch", () => {
 
   it("a cluster takes filesystems and no drives", () => {
     const body = { region_id: "eu-1", gpu_count: 1, replicas: 2, container_image: "i", estimated_duration_hours: 1 };
-    const parsed = ClusterLaunch.parse({ ...body, cloud_drives: [{ id: 1 }], shared_filesystems: [{ id: 1002 }] });
+    const parsed = ClusterLaunch.parse({ ...body, cloud_drives: [], shared_filesystems: [{ id: 1002 }] });
+    for (const field of ["cloud_drives", "new_cloud_drives"]) {
+      for (const value of [[{ id: 1 }], [{ name: "a", size_gb: 50 }], {}, "1", 0]) {
+        const { error } = ClusterLaunch.safeParse({ ...body, [field]: value });
+        expect(error?.issues[0]?.message).toContain("Use a shared filesystem");
+      }
+    }
     const [cluster] = rows(launchCluster(factsOf({ ...own, nextId: 1500 }), parsed));
     if (!cluster) throw new Error("no cluster");
     const sent = JSON.parse(controlOf(cluster, { verb: "create" }).body ?? "");

@@ -1,9 +1,12 @@
 /** A gateway that a test kills with -9 at a named point of its own choice, and its sandbox. */
 import { join } from "node:path";
+import { sleep } from "../eventually.ts";
 import { KillSwitch, type RentalPoint } from "../kill-points.ts";
 import { Operator } from "../operator.ts";
 import { TollgateProcess } from "../process.ts";
 
+/** Alarms and lists come within some seconds. */
+const REACHED_WITHIN_MS = 60_000;
 const root = join(import.meta.dirname, "../../..");
 
 /** Between these two moments a call was taken in, if it was. */
@@ -48,7 +51,8 @@ export class Mortal {
     const reached = this.#killSwitch.armed(point);
     const fromMs = Date.now();
     const broken = call().catch(() => undefined);
-    await reached;
+    const waited = sleep(REACHED_WITHIN_MS).then(() => "not reached");
+    if ((await Promise.race([reached, waited])) === "not reached") throw new Error(`nobody came to: ${point}`);
     const toMs = Date.now();
     await this.process.kill9Workerd();
     await broken;

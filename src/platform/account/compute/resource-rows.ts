@@ -4,6 +4,7 @@ import { moneyRoom } from "../../../core/account/ledger.ts";
 import type { Act, Lengths, TurnFacts } from "../../../core/compute/rental.ts";
 import { turn, turnDueMs } from "../../../core/compute/rental-turn.ts";
 import {
+  isLive,
   isMachine,
   isStorage,
   type MachineRow,
@@ -12,7 +13,15 @@ import {
   rentalOf,
   type StorageRow,
 } from "../../../core/compute/resource.ts";
-import { nextOf, rowInTransition, rowIsLive, rowListed, rowOverUnseen, rowTurned } from "../../../core/compute/rows.ts";
+import {
+  nextOf,
+  rowInTransition,
+  rowIsLive,
+  rowListed,
+  rowOverUnseen,
+  rowSoughtUntilMs,
+  rowTurned,
+} from "../../../core/compute/rows.ts";
 import { mountedBy } from "../../../core/compute/storage-life.ts";
 import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
@@ -66,9 +75,17 @@ export function storeListed(
   askedAtMs: number,
   nowMs: number,
 ): ResourceRow {
+  if (document === null && isMadeByLive(books, placed.row)) return placed.row;
   const paid = document === null ? placed : withPaidHours(books, placed, document, askedAtMs, nowMs);
   const { row, acts } = rowListed(paid.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
   return store(books, { ...paid, row }, acts, nowMs);
+}
+
+/** The storage of a launch that upstream made: while the machine lives, a list that lacks it proves nothing. */
+function isMadeByLive(books: Books, row: ResourceRow): boolean {
+  if (!isStorage(row) || row.launch === null || row.upstreamId !== null) return false;
+  const machine = books.resources.find(row.launch)?.row;
+  return machine !== undefined && isMachine(machine) && machine.create === "done" && isLive(machine);
 }
 
 /** A machine that is over when it is first seen: a turn as of its end pays for what its hold does not. */
@@ -141,5 +158,12 @@ function dueMs(row: ResourceRow, facts: Pick<TurnFacts, "graceDays" | keyof Leng
   // The turn was just taken: what is due all the same waits for something, as a deletion waits for an unmount.
   const laterMs = turnMs !== null && isStorage(row) ? Math.max(turnMs, nowMs + BLOCKED_MS) : turnMs;
   const unheardMs = rowInTransition(row, nowMs) ? nowMs + UNHEARD_MS : null;
-  return earliest([laterMs, callDueMs(row, nowMs), isMachine(row) ? fixedEndMs(row, nowMs) : null, unheardMs]);
+  const soughtMs = rowSoughtUntilMs(row);
+  return earliest([
+    laterMs,
+    callDueMs(row, nowMs),
+    isMachine(row) ? fixedEndMs(row, nowMs) : null,
+    unheardMs,
+    soughtMs !== null && soughtMs > nowMs ? soughtMs : null,
+  ]);
 }

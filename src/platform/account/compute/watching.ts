@@ -48,7 +48,7 @@ export class Watching {
       nowMs,
       account: books.tenants.account().number,
       wanted: wantedOf(
-        books.resources.live().filter(({ row }) => rowIsWatched(row)),
+        books.resources.watched().filter(({ row }) => rowIsWatched(row)),
         nowMs,
       ),
     }));

@@ -86,6 +86,13 @@ export class Resources {
     return this.#all(`SELECT upstream, price_rule, row FROM resources WHERE live = 1 AND ${RENTED_OUT} ORDER BY id`);
   }
 
+  /** The same, and what was given up but may be found upstream yet: that alone is due without being alive. */
+  watched(): Placed[] {
+    return this.#all(
+      `SELECT upstream, price_rule, row FROM resources WHERE (live = 1 OR due_ms IS NOT NULL) AND ${RENTED_OUT} ORDER BY id`,
+    );
+  }
+
   isLive(id: number): boolean {
     return this.#sql.exec("SELECT 1 FROM resources WHERE id = ? AND live = 1", id).toArray().length > 0;
   }
