@@ -290,6 +290,8 @@ test("no secret stands in any store, log or answer, whatever became of its reque
   await fault({ fault: "status", status: 200, body: lie });
   await at.operator.call("POST", `/compute/${renter.seat}/reconcile`);
   answers.push(await list(renter));
+  answers.push(await at.operator.call("GET", "/events?limit=100"), await renter.tenant.audit());
+  answers.push(await at.operator.call("GET", `/accounts/${renter.tenant.account}/compute`));
   expect(JSON.stringify(answers)).not.toContain(secret);
   // What is kept is found: the search would see the secret.
   expect(filesWith(renter.tenant.account)).not.toEqual([]);

@@ -11,6 +11,7 @@ import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
 
 const at = world();
+const WS_KEY = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==";
 let seat: Seat;
 let tenant: Tenant;
 let service: string;
@@ -146,6 +147,28 @@ describe("a request", () => {
       await response.text();
     }
     expect((await seen()).length).toBe(before);
+  });
+
+  test.each([
+    ["without a key", 400, "GET", ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"]],
+    [
+      "of another version",
+      426,
+      "GET",
+      ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 12", WS_KEY],
+    ],
+    ["as POST", 200, "POST", ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13", WS_KEY]],
+    ["beside another protocol", 200, "GET", ["connection: upgrade", "upgrade: h2c, websocket", WS_KEY]],
+  ] as const)("for a WebSocket %s is %i and opens none", async (_, status, method, lines) => {
+    const before = (await seen()).length;
+    const answer = await raw(`${method} ${service}/live`, [
+      ...lines,
+      ...(method === "POST" ? ["content-length: 0"] : []),
+    ]);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    const got = (await seen()).slice(before);
+    expect(got.length).toBe(status === 200 ? 1 : 0);
+    for (const { pod_headers } of got) expect(pod_headers).not.toHaveProperty("upgrade");
   });
 
   test("with headers of 1 MB is refused, and the next one is served", async () => {
