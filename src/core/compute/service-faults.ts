@@ -13,6 +13,7 @@ export type ServiceFault =
   | "method"
   | "body"
   | "worker"
+  | "upgrade"
   /** The operator's setting: there is no key for service paths, or it is not known to be kept from pods. */
   | "off"
   | "unusable"
@@ -45,6 +46,11 @@ export const SERVICE_FAULTS: Readonly<Record<ServiceFault, readonly [status: num
   headers_too_large: [400, "invalid_request_error", "The headers are larger than 64 kB. Send less."],
   method: [405, "invalid_request_error", "This method is not passed on to services. Use another."],
   body: [400, "invalid_request_error", "A GET or HEAD goes to services without a body. Send it as another method."],
+  upgrade: [
+    400,
+    "invalid_request_error",
+    "A WebSocket needs `sec-websocket-version: 13` and a `sec-websocket-key`. Send both.",
+  ],
   worker: [403, "invalid_request_error", "A service path hands out no service workers."],
   unusable: [503, "no_healthy_upstream", "Service paths cannot be opened now. Ask your operator."],
   lost: [502, "upstream_error", "The service gave no answer. It may have got the request: check before you repeat it."],

@@ -103,6 +103,9 @@ function faultOf(request: Request, path: ServicePath, headers: HeadersIn): Refus
   if (body !== null && (method === "GET" || method === "HEAD")) return refusalOf(path, "body");
   if (pathFault) return refusalOf(path, pathFault);
   if (sent.get("service-worker") !== null) return refusalOf(path, "worker");
+  // The pod's socket would open before ours is refused.
+  const handshake = sent.get("sec-websocket-version") === "13" && sent.get("sec-websocket-key");
+  if (wantsSocket(request) && !handshake) return refusalOf(path, "upgrade");
   return headers.ok ? null : refusalOf(path, headers.fault);
 }
 
