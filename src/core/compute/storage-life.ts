@@ -150,11 +150,15 @@ function adopt(row: StorageRow, { upstreamId, createdAtMs }: StorageDocument, no
   return { ...row, upstreamId, rental: createdUpstream(row.rental, atMs) };
 }
 
-/** When upstream took the delete, or lost it: no day that begins later is billed there. */
-function goneMs(row: StorageRow, { updatedAtMs }: StorageDocument, askedAtMs: number, nowMs: number): number {
-  const { seen, wants } = row;
+/**
+ * When upstream took the delete, or lost it: no day that begins later is billed there. At the latest, where it was not
+ * seen being deleted: then upstream shows when it was over, and we know when we last asked.
+ */
+function goneMs(row: StorageRow, { state, updatedAtMs }: StorageDocument, askedAtMs: number, nowMs: number): number {
+  const { seen, wants, sending } = row;
   if (seen.state === "deleting" && seen.sinceMs !== null) return seen.sinceMs;
-  return Math.max(wants.end?.askedMs ?? row.createdAtMs, Math.min(updatedAtMs ?? askedAtMs, nowMs));
+  const sentMs = state === "deleted" && sending ? sending.lastMs : nowMs;
+  return Math.max(wants.end?.askedMs ?? row.createdAtMs, Math.min(updatedAtMs ?? askedAtMs, sentMs, nowMs));
 }
 
 function close(row: StorageRow, lost: boolean, kept: Kept, askedAtMs: number, nowMs: number, lengths: Lengths) {

@@ -192,6 +192,12 @@ describe("its days", () => {
     expect(deleted(SENT + 2 * DAY + 10, SENT + 2 * DAY + 100)).toEqual([2, [[3, 700]]]);
     expect(deleted(SENT + 4 * DAY + 10, SENT + 9 * DAY)).toEqual([2, [[3, 2_100]]]);
     expect(deleted(SENT + 4 * DAY + 10, SENT + 9 * DAY, false)).toEqual([2, [[3, 2_100]]]);
+    // Seen when it was over: the delete was sent once, the day before.
+    const over = new Drive();
+    over.shows("available", SENT + 1_000);
+    over.end(SENT + DAY - 500).deletes({ kind: "unknown" }, SENT + DAY - 400);
+    over.shows("deleted", SENT + DAY + 3_000, 501, { updatedAtMs: SENT + DAY + 600 });
+    expect([over.books.charges.length, over.books.losses.size]).toEqual([1, 0]);
     // A clock of upstream's that is wrong shifts it no further than to our request, or to now.
     expect(deleted(SENT - DAY, SENT + 3 * DAY)).toEqual([2, []]);
     expect(deleted(SENT + 99 * DAY, SENT + 3 * DAY)).toEqual([2, [[3, 700]]]);
