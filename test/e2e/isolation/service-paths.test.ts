@@ -153,7 +153,7 @@ describe("a request", () => {
     ["without a key", 400, "GET", ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"]],
     [
       "of another version",
-      426,
+      400,
       "GET",
       ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 12", WS_KEY],
     ],
