@@ -28,7 +28,7 @@ export default defineConfig({
       {
         test: {
           name: "core",
-          include: ["test/{core,gateway,tidy}/**/*.test.ts"],
+          include: ["test/{core,gateway,cli,tidy}/**/*.test.ts"],
           setupFiles: ["test/support/property-runs.ts"],
           testTimeout: 20_000,
         },

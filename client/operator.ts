@@ -11,7 +11,10 @@ import type { InstanceAnswer, InstanceBody } from "../src/api/operator/instance-
 import type { AuditAnswer, EntryAnswer } from "../src/api/operator/ledger-schema.ts";
 import type { ModelAnswer, ModelBody, ModelPricesBody, RowAnswer } from "../src/api/operator/model-schema.ts";
 import type { UpstreamAnswer, UpstreamBody } from "../src/api/operator/upstream-schema.ts";
-import { type Answer, ApiError, ask, type Connection, call } from "./http.ts";
+import { type Answer, ApiError, type AskOptions, ask, type Connection, send } from "./http.ts";
+import { OPERATIONS, type Operations, type Schemas } from "./operations.ts";
+
+export type { Schemas };
 
 export type Account = z.output<typeof AccountAnswer>;
 export type NewAccount = z.input<typeof AccountBody>;
@@ -34,28 +37,100 @@ export type LedgerEntry = z.output<typeof EntryAnswer>;
 export type Audit = z.output<typeof AuditAnswer>;
 
 interface Page<Row> {
-  readonly data: Row[];
+  readonly data: readonly Row[];
   readonly next_cursor: string | null;
 }
 
-const part = encodeURIComponent;
+/** Of the document: the call's name. */
+export type OperationId = keyof Operations;
+export type AnswerOf<Id extends OperationId> = Operations[Id]["answer"];
+export type QueryOf<Id extends OperationId> = Operations[Id]["query"];
+/** What a call takes: its path's names, and query and body where it has them. */
+export type TakenBy<Id extends OperationId> = Operations[Id]["params"] & {
+  readonly query?: QueryOf<Id>;
+  readonly body?: Operations[Id]["body"];
+} & AskOptions;
+/** Operations that answer a list in pages. */
+export type ListId = {
+  [Id in OperationId]: AnswerOf<Id> extends Page<unknown> ? Id : never;
+}[OperationId];
+export type RowOf<Id extends ListId> = AnswerOf<Id> extends Page<infer Row> ? Row : never;
+
+/** A part of a path. A URL would take `..` for the folder above: another call than the one that was meant. */
+function part(text: string): string {
+  if (text === "" || text === "." || text === "..") throw new RangeError(`'${text}' is no name or id`);
+  return encodeURIComponent(text);
+}
+
+function queryText(query: object | undefined): string {
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
+  return given.length === 0 ? "" : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+}
+
+/** Method, and path with its query after `/admin`. */
+function placeOf<Id extends OperationId>(id: Id, taken: TakenBy<Id>): readonly [method: string, path: string] {
+  const [method, path] = OPERATIONS[id];
+  const names = taken as unknown as Record<string, string>;
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => part(names[name] ?? ""));
+  return [method, filled.slice("/admin".length) + queryText(taken.query)];
+}
 
 export class OperatorClient {
   readonly #connection: Connection;
 
-  /** `url`: the gateway's; `token`: its `ADMIN_TOKEN`. */
-  constructor({ url, token }: Connection) {
-    this.#connection = { url: `${url}/admin`, token };
+  /** `url`: the gateway's; `token`: its `ADMIN_TOKEN`, or an operator's own. */
+  constructor(connection: Connection) {
+    this.#connection = { ...connection, url: `${connection.url}/admin` };
   }
 
   /** A call that has no method here; `path` after `/admin`. Any status is an answer. */
-  ask<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
-    return ask<Body>(this.#connection, method, path, body);
+  ask<Body = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    options?: AskOptions,
+  ): Promise<Answer<Body>> {
+    return ask<Body>(this.#connection, method, path, body, options);
   }
 
   /** The same; throws on anything but 2xx. */
-  call<Body = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<Body> {
-    return call<Body>(this.#connection, method, path, body);
+  async call<Body = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    options?: AskOptions,
+  ): Promise<Body> {
+    const answer = await this.ask<Body>(method, path, body, options);
+    if (answer.status < 200 || answer.status > 299) throw new ApiError(`${method} /admin${path}`, answer);
+    return answer.body;
+  }
+
+  /** A call by its name in the OpenAPI document; throws on anything but 2xx. */
+  run<Id extends OperationId>(id: Id, taken: TakenBy<Id>): Promise<AnswerOf<Id>> {
+    const [method, path] = placeOf(id, taken);
+    return this.call<AnswerOf<Id>>(method, path, taken.body, taken);
+  }
+
+  /** The same; undefined where there is none. */
+  async find<Id extends OperationId>(id: Id, taken: TakenBy<Id>): Promise<AnswerOf<Id> | undefined> {
+    return this.#find<AnswerOf<Id>>(placeOf(id, taken)[1]);
+  }
+
+  /** The rows of a list, page by page. */
+  async *rows<Id extends ListId>(id: Id, taken: TakenBy<Id>): AsyncGenerator<RowOf<Id>> {
+    for (let cursor: string | undefined; ; ) {
+      const query = { limit: 100, ...taken.query, ...(cursor !== undefined && { cursor }) };
+      const page = (await this.run(id, { ...taken, query } as TakenBy<Id>)) as Page<RowOf<Id>>;
+      yield* page.data;
+      if (page.next_cursor === null || page.next_cursor === cursor) return;
+      cursor = page.next_cursor;
+    }
+  }
+
+  /** An answer of any media type, as it comes. */
+  stream<Id extends OperationId>(id: Id, taken: TakenBy<Id>): Promise<Response> {
+    const [method, path] = placeOf(id, taken);
+    return send(this.#connection, method, path, taken.body, taken);
   }
 
   createAccount(body: NewAccount): Promise<Account> {

@@ -55,7 +55,7 @@ const WITHOUT_PLATFORM: Plugin = {
 };
 
 /** Bundled, because that is far quicker than to load some hundred files. */
-async function documentFiles(): Promise<Files> {
+export async function documentFiles(): Promise<Files> {
   const { outputFiles } = await build({
     entryPoints: [join(root, "src/api/documents/documents.ts")],
     bundle: true,
