@@ -1,6 +1,6 @@
 /**
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories of
- * an account, of video jobs and of reports, ten long ones of rented machines and five of storage, kills at each point,
+ * an account, of video jobs and of reports, reports over ten million calls, ten long ones of rented machines and five of storage, kills at each point,
  * the memory of all large bodies, the mutants of the core's decisions, and a soak of ten minutes with kills. Takes over an
  * hour; ends at the first step that fails.
  */
@@ -26,6 +26,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     what: "histories of rented machines and of storage",
     args: [vitest, "run", "--project", "worker", "compute-histories", "storage-histories"],
     env: { RENTAL_HISTORIES: "10 300", STORAGE_HISTORIES: "5 120" },
+  },
+  {
+    what: "reports over ten million calls",
+    args: [vitest, "run", "--project", "core", "test/core/reports-at-scale.test.ts", "--hookTimeout", "1200000"],
+    env: { EVENTS: "10000000" },
   },
   {
     what: "memory of large bodies",

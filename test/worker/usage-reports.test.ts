@@ -1,7 +1,9 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import fc from "fast-check";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { asId, type CallId } from "../../src/core/ids.ts";
+import { BUCKET_ENDS_MS, bucketOf } from "../../src/core/histogram.ts";
+import { type AccountId, asId, type CallId, type KeyId, type TeamId } from "../../src/core/ids.ts";
 import {
   credit,
   fakeClock,
@@ -12,7 +14,7 @@ import {
   row,
   settlement,
 } from "../support/worker/account-support.ts";
-import { call, refusal, settled } from "../support/worker/operator.ts";
+import { call, done, refusal, settled } from "../support/worker/operator.ts";
 import { DAY, deliver, emptyUsage, event, HOUR, message, report, START } from "../support/worker/usage-support.ts";
 
 let lines: string[];
@@ -26,6 +28,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 afterAll(settled);
+
+/** In the bucket of the exact value, its ends included. */
+const near = (found: number, exact: number): boolean =>
+  found >= (BUCKET_ENDS_MS[bucketOf(exact) - 1] ?? 0) && found <= (BUCKET_ENDS_MS[bucketOf(exact)] ?? 600_000);
 
 describe("reports", () => {
   it("group by any of the dimensions, keys and teams that nobody has any more included", async () => {
@@ -129,6 +135,53 @@ describe("reports", () => {
     await deliver([message(event({ priceNanoUsd: most }), event({ priceNanoUsd: most }), event({ priceNanoUsd: 1 }))]);
     const csv = await call("GET", `/usage?format=csv&from=${START}&to=${START + DAY}`);
     expect(csv.text.split("\r\n")[1]).toContain(",18000000.000000003,");
+  });
+
+  it("sort by a sum, the most first, over pages too, and name accounts, teams and keys", async () => {
+    await done("POST", "/accounts", { id: "named", name: "Named Inc." });
+    const key = await done("POST", "/accounts/named/keys", { name: "ci" });
+    const team = await done("POST", "/accounts/named/teams", { name: "web" });
+    const of = { account: asId<AccountId>("named"), key: asId<KeyId>(key.id), team: asId<TeamId>(team.id) };
+    await deliver([message(event({ ...of, priceNanoUsd: 7 }), event({ priceNanoUsd: 9, costNanoUsd: 0 }), event())]);
+    const by = (query: string) => report(`group_by=account,team,key&${query}`);
+    const ours = { account: "named", account_name: "Named Inc.", team_name: "web", key_name: "ci" };
+    expect(await by("order_by=price_usd")).toMatchObject([
+      { account: "acme", account_name: null, key_name: null },
+      ours,
+    ]);
+    expect((await by("order_by=margin_usd"))[1]).toMatchObject(ours);
+    const first = await done("GET", `/usage?group_by=key&order_by=calls&limit=1&from=${START}&to=${START + DAY}`);
+    expect(first).toMatchObject({ data: [{ key: "key_1" }], next_cursor: "1" });
+    expect(await call("GET", "/usage?order_by=key")).toMatchObject(refusal(400, "invalid_request_error", "order_by"));
+  });
+
+  it("have percentiles of latency and first byte by upstream, model, day and hour, within a bucket of the exact ones", async () => {
+    const took = fc.array(fc.integer({ min: 0, max: 700_000 }), { minLength: 1, maxLength: 60 });
+    await fc.assert(
+      fc.asyncProperty(took, took, async (main, other) => {
+        await emptyUsage();
+        const events = [...main, ...other].map((latencyMs, index) =>
+          event({ upstream: index < main.length ? "main" : "other", latencyMs, firstByteMs: latencyMs / 2 }),
+        );
+        await deliver([message(...events)]);
+        for (const row of await report("group_by=upstream,day")) {
+          const exact = (row.upstream === "main" ? main : other).toSorted((a, b) => a - b);
+          for (const [name, share] of [
+            ["p50", 0.5],
+            ["p95", 0.95],
+            ["p99", 0.99],
+          ] as const) {
+            const value = exact[Math.ceil(exact.length * share) - 1] ?? 0;
+            expect(near(row.latency[name], value), `${name}: ${row.latency[name]} for ${value}`).toBe(true);
+            expect(near(row.first_byte[name], Math.round(value / 2)), name).toBe(true);
+          }
+        }
+      }),
+      { numRuns: 10 },
+    );
+    expect((await report("group_by=key"))[0]).toMatchObject({ latency: null, first_byte: null });
+    expect((await report("account=acme"))[0]).toMatchObject({ latency: null, first_byte: null });
+    expect((await report("group_by=hour"))[0]?.latency).not.toBeNull();
   });
 
   it("long ones come by pages", async () => {

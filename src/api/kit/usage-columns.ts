@@ -6,6 +6,7 @@ import type { UsageGroup, UsageRow } from "../../platform/d1/usage-report.ts";
 import { quantityShown } from "./call-record.ts";
 import { type Cell, csvLine, type Decimal } from "./csv.ts";
 import { timeAnswer, usdAnswer } from "./fields.ts";
+import { extraFields } from "./usage-extras.ts";
 
 /** Who reads the report. Tenants see neither cost nor margin. */
 export type Reader = "operator" | "tenant";
@@ -42,6 +43,7 @@ export const UsageAnswer = z
     overrun_usd: usdAnswer.check(z.describe("Beyond what was held; borne by the operator")),
     loss_usd: usdAnswer.check(z.describe("Executed, or perhaps, and never charged")),
     ...latency,
+    ...extraFields,
     low_input_calls: z
       .int()
       .check(z.describe("Charged by an input figure of the upstream below a tenth of what was sent by our own count")),

@@ -2,11 +2,19 @@
 import * as z from "zod/mini";
 import { brief } from "../../core/schema-words.ts";
 import { HOUR_MS } from "../../platform/d1/usage-events.ts";
-import { rawUsageKeptFrom, reportUsage, USAGE_GROUPS, type UsageGroup } from "../../platform/d1/usage-report.ts";
+import {
+  rawUsageKeptFrom,
+  reportUsage,
+  USAGE_GROUPS,
+  USAGE_ORDERS,
+  type UsageGroup,
+  type UsageOrder,
+} from "../../platform/d1/usage-report.ts";
 import { moment } from "./fields.ts";
 import { invalid } from "./problem.ts";
 import { toIso } from "./serializers.ts";
 import { csvHead, type Reader, serializeUsage, usageToCsv } from "./usage-columns.ts";
+import { extrasOf } from "./usage-extras.ts";
 
 const CSV_PAGE = 5_000;
 
@@ -25,12 +33,13 @@ const groupBy = (allowed: readonly UsageGroup[]) =>
   );
 
 /** The query of a report. `to` defaults to now, `from` to the beginning of that month. */
-export const reportQuery = (allowed: readonly UsageGroup[]) => ({
+export const reportQuery = (allowed: readonly UsageGroup[], orders: readonly UsageOrder[]) => ({
   from: z
     .optional(moment)
     .check(z.describe("Inclusive; ISO 8601, Unix milliseconds or `-24h`; this month where absent")),
   to: z.optional(moment).check(z.describe("Exclusive; now where absent")),
   group_by: groupBy(allowed),
+  order_by: z.optional(z.enum(orders)).check(z.describe("The most first; by the groups where absent or alike")),
   format: z._default(z.enum(["json", "csv"]), "json"),
   limit: z
     ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(10_000)), 1_000)
@@ -38,12 +47,16 @@ export const reportQuery = (allowed: readonly UsageGroup[]) => ({
   cursor: z.optional(z.string().check(z.regex(/^\d{1,15}$/, "must be a `next_cursor` of this report"))),
 });
 export const OPERATOR_GROUPS = USAGE_GROUPS;
+export const OPERATOR_ORDERS = USAGE_ORDERS;
+/** Tenants see neither cost nor margin. */
+export const TENANT_ORDERS = USAGE_ORDERS.filter((order) => !/^(cost|margin|overrun|loss)_usd$/.test(order));
 export const TENANT_GROUPS = USAGE_GROUPS.filter((group) => group !== "account" && group !== "upstream");
 
 export interface ReportRequest {
   readonly from?: number | undefined;
   readonly to?: number | undefined;
   readonly group_by: readonly UsageGroup[];
+  readonly order_by?: UsageOrder | undefined;
   readonly format: "json" | "csv";
   readonly limit: number;
   readonly cursor?: string | undefined;
@@ -61,16 +74,19 @@ export async function usageReport(
   whose: Whose,
   reader: Reader,
   nowMs: number,
-): Promise<{ data: Record<string, string | number | null>[]; next_cursor: string | null } | Response> {
+): Promise<{ data: Record<string, unknown>[]; next_cursor: string | null } | Response> {
   const range = rangeOf(request, nowMs);
   await refuseDeletedParts(books, range);
-  const query = { ...range, ...whose, groupBy: request.group_by };
+  const query = { ...range, ...whose, groupBy: request.group_by, orderBy: request.order_by };
   if (request.format === "csv")
     return csv((offset) => reportUsage(books, { ...query, limit: CSV_PAGE, offset }), request.group_by, reader);
   const offset = Number(request.cursor ?? 0);
   const rows = await reportUsage(books, { ...query, limit: request.limit + 1, offset });
+  const page = rows.slice(0, request.limit);
+  const data = serializeUsage(page, request.group_by, reader);
+  const extras = reader === "operator" ? await extrasOf(books, page, query) : [];
   return {
-    data: serializeUsage(rows.slice(0, request.limit), request.group_by, reader),
+    data: data.map((row, index) => ({ ...row, ...extras[index] })),
     next_cursor: rows.length > request.limit ? String(offset + request.limit) : null,
   };
 }

@@ -81,6 +81,7 @@ async function statementsFrom(context: OperatorContext, month: Month, cursor: st
 function allAsCsv(context: OperatorContext, month: Month): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let cursor: string | null = null;
+  // A client that leaves cancels the stream: no page is read after that.
   return new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(encoder.encode(STATEMENT_HEAD)),
     async pull(controller) {

@@ -6,7 +6,7 @@ import type { AdminRoutes } from "../kit/context.ts";
 import { listOf } from "../kit/fields.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { UsageAnswer } from "../kit/usage-columns.ts";
-import { OPERATOR_GROUPS, reportQuery, usageReport } from "../kit/usage-report.ts";
+import { OPERATOR_GROUPS, OPERATOR_ORDERS, reportQuery, usageReport } from "../kit/usage-report.ts";
 
 const report = route({
   id: "reportUsage",
@@ -15,7 +15,7 @@ const report = route({
   roles: READERS,
   summary: "Report usage by the time that calls ended; keys and teams that are gone included",
   query: z.strictObject({
-    ...reportQuery(OPERATOR_GROUPS),
+    ...reportQuery(OPERATOR_GROUPS, OPERATOR_ORDERS),
     account: z.optional(z.string()).check(z.describe("This account's calls only")),
   }),
   answers: { 200: answers("One row a group, or one for all", listOf(UsageAnswer)) },

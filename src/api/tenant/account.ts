@@ -14,7 +14,7 @@ import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { mapUnits, serializeLimits, toIsoOrNull } from "../kit/serializers.ts";
 import { TenantUsageAnswer } from "../kit/usage-columns.ts";
-import { reportQuery, TENANT_GROUPS, usageReport } from "../kit/usage-report.ts";
+import { reportQuery, TENANT_GROUPS, TENANT_ORDERS, usageReport } from "../kit/usage-report.ts";
 import { type SelfServiceRoutes, visibleTo } from "./self-service.ts";
 
 const LevelAnswer = z
@@ -69,7 +69,7 @@ const usage = route({
   method: "get",
   path: "/account/usage",
   summary: "Report usage: a member's key its own, others their account's or team's",
-  query: z.strictObject(reportQuery(TENANT_GROUPS)),
+  query: z.strictObject(reportQuery(TENANT_GROUPS, TENANT_ORDERS)),
   answers: { 200: answers("One row a group, or one for all", listOf(TenantUsageAnswer)) },
   alsoAs: "text/csv",
 });

@@ -130,3 +130,31 @@ export async function indexOlder(
   }
   return most;
 }
+/** Names of ids in a report. */
+interface Names {
+  readonly account: ReadonlyMap<string, string>;
+  readonly team: ReadonlyMap<string, string>;
+  readonly key: ReadonlyMap<string, string>;
+}
+
+/** `ids`: those that a report shows; at most some thousand of each. */
+export async function namesOf(
+  books: D1Database,
+  ids: { readonly [What in keyof Names]: readonly string[] },
+): Promise<Names> {
+  const queries = {
+    account: "select id, name from accounts where id in (select value from json_each(?1))",
+    team: "select team as id, name from team_index where team in (select value from json_each(?1))",
+    key: "select key as id, name from key_index where key in (select value from json_each(?1))",
+  } as const;
+  const read = async (what: keyof Names) => {
+    if (ids[what].length === 0) return new Map<string, string>();
+    const { results } = await books
+      .prepare(queries[what])
+      .bind(JSON.stringify([...new Set(ids[what])]))
+      .all<{ id: string; name: string }>();
+    return new Map(results.map(({ id, name }) => [id, name]));
+  };
+  const [account, team, key] = await Promise.all([read("account"), read("team"), read("key")]);
+  return { account, team, key };
+}

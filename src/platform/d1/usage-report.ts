@@ -58,6 +58,7 @@ const ORDERS = {
   hour: "max(hour_ms)",
 } as const;
 export type UsageOrder = keyof typeof ORDERS;
+export const USAGE_ORDERS = Object.keys(ORDERS) as readonly UsageOrder[];
 
 export interface UsageRow {
   /** In the order asked for; `day` and `hour` are start times in ms. */
