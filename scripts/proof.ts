@@ -19,7 +19,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   },
   {
     what: "histories",
-    args: [vitest, "run", "--project", "worker", "account-histories", "video-histories", "usage-days"],
+    args: [vitest, "run", "--project", "worker", "account-histories", "video-histories", "usage-days", "statements"],
     env: { HISTORIES: "300" },
   },
   {
