@@ -113,6 +113,8 @@ describe("reports", () => {
         overrun_usd: 3e-9,
         loss_usd: 11e-9,
         latency_ms: 20,
+        latency: { p50: 25, p95: 50, p99: 50 },
+        first_byte: { p50: 25, p95: 50, p99: 50 },
         low_input_calls: 1,
       },
     ]);
