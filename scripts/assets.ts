@@ -3,10 +3,12 @@
  * they start a Worker, so nothing there is older than the code.
  *
  *     documents/    the OpenAPI documents, from the rows that validate and serve
+ *     console/      the console's page, scripts and styles
  */
 import { globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { build, type Plugin } from "esbuild";
+import { consoleFiles } from "./console.ts";
 
 const root = join(import.meta.dirname, "..");
 const ASSETS = join(root, "assets");
@@ -15,7 +17,7 @@ const ASSETS = join(root, "assets");
 type Files = Readonly<Record<string, string | Uint8Array>>;
 
 /** Each makes some of the files, no two the same one. */
-const PARTS: readonly (() => Promise<Files>)[] = [documentFiles];
+const PARTS: readonly (() => Promise<Files>)[] = [documentFiles, consoleFiles];
 
 export async function makeAssets(): Promise<void> {
   const parts = await Promise.all(PARTS.map((part) => part()));

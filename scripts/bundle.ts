@@ -18,7 +18,12 @@ async function pluginsOfTests(): Promise<Plugin[]> {
 }
 
 /** Returns one ES module; `minify` as in a deployment. */
-export async function bundle(main: string, define: Record<string, string>, minify = false): Promise<string> {
+export async function bundle(
+  main: string,
+  define: Record<string, string>,
+  minify = false,
+  plugins: readonly Plugin[] = [],
+): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [main],
     bundle: true,
@@ -28,7 +33,7 @@ export async function bundle(main: string, define: Record<string, string>, minif
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*"],
     loader: TEXT,
-    plugins: await pluginsOfTests(),
+    plugins: [...plugins, ...(await pluginsOfTests())],
     define: { "process.env.NODE_ENV": '"production"', ...define },
     minify,
     logLevel: "warning",

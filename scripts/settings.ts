@@ -17,12 +17,16 @@ export interface Settings {
   readonly adminToken: string | undefined;
   /** Where a debugger attaches to the gateway; undefined: nowhere. */
   readonly inspectorPort: number | undefined;
+  /** `--demo-data`: two weeks of made-up usage are wanted. */
+  readonly demoData: boolean;
 }
 
 /** The Worker requires the same. */
 const LEAST_TOKEN_LENGTH = 24;
 
-export function readSettings(env: NodeJS.ProcessEnv): Settings {
+export function readSettings(env: NodeJS.ProcessEnv, args: readonly string[]): Settings {
+  const unknown = args.find((arg) => arg !== "--demo-data");
+  if (unknown !== undefined) throw new SettingError(`${unknown} is no option. There is one: --demo-data.`);
   const port = readPort(env, "PORT", 8787);
   const sandboxPort = readPort(env, "SANDBOX_PORT", 8788);
   const inspectorPort = env.INSPECTOR_PORT ? readPort(env, "INSPECTOR_PORT", 0) : undefined;
@@ -38,7 +42,14 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
       `ADMIN_TOKEN has ${adminToken.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. Unset it to have one made.`,
     );
   }
-  return { port, sandboxPort, stateDir: resolve(env.STATE_DIR || ".wrangler/state"), adminToken, inspectorPort };
+  return {
+    port,
+    sandboxPort,
+    stateDir: resolve(env.STATE_DIR || ".wrangler/state"),
+    adminToken,
+    inspectorPort,
+    demoData: args.length > 0,
+  };
 }
 
 function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): number {

@@ -1,5 +1,6 @@
 /**
- * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP.
+ * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP. `npm start -- --demo-data` makes
+ * two weeks of made-up usage first.
  *
  * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, INSPECTOR_PORT, and any variable of the two
  * wrangler.toml files. All processes stay in this process group and end with this one.
@@ -12,6 +13,7 @@ import { expectFreePorts, readSettings, SettingError, type Settings } from "./se
 import { watchForShutdown } from "./shutdown.ts";
 import { openState, randomKey, randomToken } from "./state.ts";
 import { welcome } from "./welcome.ts";
+import type { WorkerSpec } from "./workers.ts";
 
 // No telemetry and no prompts.
 Object.assign(process.env, {
@@ -21,7 +23,7 @@ Object.assign(process.env, {
 });
 
 try {
-  await start(readSettings(process.env));
+  await start(readSettings(process.env, process.argv.slice(2)));
 } catch (error) {
   const known = error instanceof SettingError;
   process.stderr.write(`${known ? error.message : error instanceof Error ? error.stack : String(error)}\n`);
@@ -39,29 +41,31 @@ async function start(settings: Settings): Promise<void> {
   // Imported late, so that an invalid setting is reported at once.
   const [{ startWorker }, { makeAssets }] = await Promise.all([import("./workers.ts"), import("./assets.ts")]);
   await makeAssets();
-  const gateway = startWorker(
-    {
-      label: "gateway",
-      config: join(root, "wrangler.toml"),
-      port: settings.port,
-      inspectorPort: settings.inspectorPort,
-      secrets: {
-        ADMIN_TOKEN: adminToken,
-        MASTER_KEY: state.secret("master-key", randomKey),
-        KEY_PEPPER: state.secret("key-pepper", randomKey),
-      },
+  const spec: WorkerSpec = {
+    label: "gateway",
+    config: join(root, "wrangler.toml"),
+    port: settings.port,
+    inspectorPort: settings.inspectorPort,
+    secrets: {
+      ADMIN_TOKEN: adminToken,
+      MASTER_KEY: state.secret("master-key", randomKey),
+      KEY_PEPPER: state.secret("key-pepper", randomKey),
     },
-    state,
-    running,
-  );
+  };
+  const gatewayUrl = `http://localhost:${settings.port}`;
+  const sandboxUrl = `http://localhost:${settings.sandboxPort}`;
   const sandbox = startWorker(
     { label: "sandbox", config: join(root, "sandbox/wrangler.toml"), port: settings.sandboxPort, secrets: {} },
     state,
     running,
   );
+  if (settings.demoData) {
+    await sandbox;
+    const { makePast } = await import("./demo-past.ts");
+    await makePast({ spec, state, running, gatewayUrl, sandboxUrl, adminToken });
+  }
+  const gateway = startWorker(spec, state, running);
   await Promise.all([gateway, sandbox]);
-  const gatewayUrl = `http://localhost:${settings.port}`;
-  const sandboxUrl = `http://localhost:${settings.sandboxPort}`;
   await Promise.all([expectAnswer(gatewayUrl), expectAnswer(sandboxUrl)]);
   const demo = await prepareDemo(gatewayUrl, adminToken, sandboxUrl, state);
   process.stdout.write(

@@ -10,6 +10,7 @@ import { constants, setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { chromiumPath, NO_CHROMIUM } from "./chromium.ts";
 
 interface Count {
   readonly what: string;
@@ -138,6 +139,7 @@ function report(all: readonly Count[]): void {
     ({ what, passed, failed, seconds }) =>
       `${what.padEnd(10)} ${String(passed).padStart(5)} passed ${String(failed).padStart(4)} failed ${seconds.toFixed(1).padStart(7)} s`,
   );
+  if (chromiumPath() === undefined) process.stdout.write(`\n${NO_CHROMIUM}\n`);
   process.stdout.write(`\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`);
 }
 

@@ -19,6 +19,7 @@ export function welcome({ gateway, sandbox, key, compute, adminToken, stateDir }
     messages: [{ role: "user", content: "Say hello." }],
   });
   return `
+  console       ${gateway}/console
   base URL      ${gateway}/v1
   key           ${key}
   admin API     ${gateway}/admin

@@ -7,6 +7,7 @@
 import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
+import type { Plugin } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
 import { bundle } from "./bundle.ts";
@@ -25,6 +26,8 @@ export interface WorkerSpec {
   /** Where a debugger attaches; undefined: nowhere. */
   readonly inspectorPort?: number | undefined;
   readonly secrets: Record<string, string>;
+  /** What its bundle is made with besides. */
+  readonly plugins?: readonly Plugin[];
 }
 
 /** Resolves when its socket listens and its database is up to date. */
@@ -32,7 +35,7 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
   const config = readConfig({ config: spec.config });
   const { workerOptions, define, main } = miniflareOptions(config);
   if (!main) throw new Error(`${spec.config} names no main module`);
-  const script = await bundle(main, define);
+  const script = await bundle(main, define, false, spec.plugins);
   const { modulesRules: _, rootPath: __, assets: ___, bindings, ...bound } = workerOptions;
   const name = config.name ?? spec.label;
   const assets = assetsOf(config, dirname(spec.config), `${name}-assets`);

@@ -15,6 +15,9 @@ export interface StartOptions {
   /** Variables for the process, e.g. `HOLD_TTL_MS`. */
   readonly env?: Record<string, string>;
   readonly stateDir?: string;
+  /** Options of `npm start`. */
+  readonly args?: readonly string[];
+  readonly readyWithinMs?: number;
 }
 
 const root = join(import.meta.dirname, "../..");
@@ -27,6 +30,8 @@ export class TollgateProcess {
   /** All that it prints, from the first launch on. */
   readonly logFile: string;
   readonly #env: Record<string, string>;
+  readonly #args: readonly string[];
+  readonly #readyWithinMs: number;
   #child: ChildProcess | undefined;
   #output = "";
 
@@ -35,6 +40,8 @@ export class TollgateProcess {
     this.sandboxUrl = `http://localhost:${sandboxPort}`;
     this.stateDir = options.stateDir ?? mkdtempSync(join(tmpdir(), "tollgate-e2e-"));
     this.logFile = `${this.stateDir}.log`;
+    this.#args = options.args ?? [];
+    this.#readyWithinMs = options.readyWithinMs ?? READY_WITHIN_MS;
     this.#env = {
       ADMIN_TOKEN,
       ...options.env,
@@ -63,7 +70,7 @@ export class TollgateProcess {
 
   async launch(): Promise<void> {
     const from = this.#output.length;
-    const child = spawn(process.execPath, ["scripts/start.ts"], {
+    const child = spawn(process.execPath, ["scripts/start.ts", ...this.#args], {
       cwd: root,
       // As under npm: it ends with whoever started it.
       env: { ...process.env, npm_lifecycle_event: "start", ...this.#env },
@@ -80,7 +87,7 @@ export class TollgateProcess {
       if (child.exitCode !== null) return true;
       return this.#output.slice(from).includes(`\nready ${this.url}\n`);
     };
-    await eventually("the ready line", ready, { withinMs: READY_WITHIN_MS });
+    await eventually("the ready line", ready, { withinMs: this.#readyWithinMs });
     if (child.exitCode !== null) {
       throw new Error(`start ended with ${child.exitCode}:\n${this.#output.slice(from)}`);
     }

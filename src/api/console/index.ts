@@ -24,6 +24,7 @@ import { answerError, invalid, Problem, type ProblemStatus } from "../kit/proble
 import { toIso } from "../kit/serializers.ts";
 import { operatorOfToken } from "../operator/auth.ts";
 import { type CookiePlace, cookieLine, cookiePlace, SESSION_SECONDS } from "./cookie.ts";
+import { consolePage } from "./pages.ts";
 import { firstDigest, type Holder, openSession, type Session, type SessionEnv, sealHolder } from "./session.ts";
 
 interface Bindings {
@@ -60,6 +61,8 @@ export function consoleApp(serve: () => Serve): Hono<Bindings> {
     return context.json({ session: null });
   });
   app.all(`${CONSOLE_API}/*`, (context) => serveRow(context, serve()));
+  // `/console/*` matches `/console` too.
+  app.get("/console/*", (context) => consolePage(context.req.raw, context.env.ASSETS));
   return app;
 }
 
