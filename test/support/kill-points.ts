@@ -75,6 +75,8 @@ export const RENTAL_KILL_POINTS = {
   },
   // It was taken in, and the tenant has not heard of it.
   applied: { file: COMPUTE, line: "if (refusal) return refuse(refusal);", where: "before" },
+  // An inference instance by the hour has its rental, and the operator's books have no row of it.
+  begun: { file: "api/operator/instances.ts", line: "const rental = begun?.rental ?? null;", where: "before" },
   turning: { file: COMPUTE, line: "const free = (due ?? []).filter(", where: "before" },
   listed: { file: LISTS, line: "tables.see(kind, listed);", where: "after" },
   told: { file: LISTS, line: "reportUnknown(kind, unknown, tables, ports.upstream);", where: "after" },
@@ -132,7 +134,7 @@ const plugin: Plugin = {
   setup(build) {
     const url = process.env.KILL_SWITCH_URL;
     if (!url) throw new Error("KILL_SWITCH_URL is not set");
-    build.onLoad({ filter: /\/src\/(core|gateway|platform)\/.*\.ts$/ }, ({ path }) => {
+    build.onLoad({ filter: /\/src\/(api|core|gateway|platform)\/.*\.ts$/ }, ({ path }) => {
       const file = path.slice(path.lastIndexOf("/src/") + "/src/".length);
       if (!FILES.has(file)) return undefined;
       return { contents: withPoints(file, readFileSync(path, "utf8"), url), loader: "ts" };

@@ -184,3 +184,41 @@ test.runIf(IN_FULL).each(UNPAID)(
   },
   TIMEOUT_MS,
 );
+
+test.runIf(IN_FULL)(
+  "an inference instance by the hour, killed as it begins and in its turns, and unpaid at last: its hours are charged once",
+  async () => {
+    const [id, gpus, usd] = [4_711, 4, 0.25];
+    const dayUsd = 24 * gpus * usd;
+    const { operator } = mortal;
+    const prices = { gpu_hours: { cost_usd: 0.1, price_usd: usd } };
+    await operator.call("PUT", "/models/gpu%2FH100", { kind: "gpu", prices });
+    await operator.sandbox.addInstance(id, "llama-7b");
+    const tenant = await operator.tenant({ balance_usd: 2.5 * dayUsd });
+    const hourly = { gpu_type: "H100", gpu_count: 2, replicas: 2 };
+    const body = { account: tenant.account, name: "llama-7b", upstreams: ["sandbox"], hourly };
+    const put = () => operator.ask("PUT", `/instances/${id}`, body);
+    const fromMs = Date.now();
+    await mortal.killed("begun", put);
+    expect((await operator.ask("GET", `/instances/${id}`)).status).toBe(404);
+    expect(await tenant.audit()).toMatchObject({ open_holds: 1, held_usd: dayUsd });
+    expect((await put()).status).toBe(200);
+    expect(await tenant.audit()).toMatchObject({ open_holds: 1, held_usd: dayUsd });
+    for (let turn = 0; turn < 2; turn++) {
+      await midday(fromMs);
+      await mortal.killed("turning");
+    }
+    await eventually("it is unpaid", async () => (await tenant.audit()).balance_usd === 0, { withinMs: 60_000 });
+    const paid = async () => (await tenant.charges()).reduce((sum, { amount_usd }) => sum - amount_usd, 0);
+    expect(await paid()).toBeCloseTo(2.5 * dayUsd, 9);
+    expect((await operator.ask("DELETE", `/instances/${id}`)).status).toBe(200);
+    expect(await paid()).toBeCloseTo(2.5 * dayUsd, 9);
+    const audit = await tenant.audit();
+    expect(audit).toMatchObject({ ok: true, problems: [], open_holds: 0, held_usd: 0, balance_usd: 0 });
+    // What ran on unpaid until it was deleted.
+    const unpaidMs = Date.now() - fromMs - 2.5 * DAY_MS;
+    expect(audit.operator_loss_usd).toBeGreaterThan(0);
+    expect(audit.operator_loss_usd).toBeLessThan((24 * gpus * 0.1 * (unpaidMs + 1_000)) / DAY_MS);
+  },
+  TIMEOUT_MS,
+);
