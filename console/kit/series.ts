@@ -17,7 +17,6 @@ const NOTHING: Point = { calls: 0, errors: 0, price: 0, cost: 0, tokens: 0, firs
 /** A row of either report; only an operator's has a cost, and percentiles where the API gives them. */
 interface ReportRow extends TenantUsageRow {
   readonly cost_usd?: number;
-  readonly first_byte?: { readonly p95: number | null } | null;
 }
 interface CallRow extends TenantCall {
   readonly cost_usd?: number;

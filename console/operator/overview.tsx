@@ -14,7 +14,7 @@ import { loadSeries, type Series } from "../kit/series.ts";
 import { type Column, Table } from "../kit/table.tsx";
 import type { Account, UsageRow } from "../kit/types.ts";
 
-type Row = UsageRow & { readonly first_byte?: { readonly p95: number | null } | null };
+type Row = UsageRow;
 
 interface Data {
   readonly range: Range;
