@@ -21,7 +21,7 @@ import { ENDPOINTS } from "./core/endpoints/table.ts";
 import { EXPOSED, serveDirectly } from "./direct.ts";
 import { serveCompute } from "./gateway/flows/compute.ts";
 import { serveService } from "./gateway/flows/proxy.ts";
-import { refuse } from "./gateway/http/responses.ts";
+import { refuse, refuseCrashed } from "./gateway/http/responses.ts";
 import { serve } from "./gateway/serve.ts";
 import type { PlatformPorts } from "./platform/ports.ts";
 
@@ -74,9 +74,7 @@ export function createApp(): Hono<AppBindings> {
   );
   app.notFound(unknownRoute);
   app.onError((error, context) => {
-    const ports = context.env.ports;
-    ports.log({ event: "request_crashed", error: String(error) });
-    return refuse({ kind: "internal" }, ports.newCallId(), errorShapeAt(context.req.path));
+    return refuseCrashed(error, errorShapeAt(context.req.path), context.env.ports);
   });
   const throughRouter = app.fetch;
   app.fetch = (request, env, context) =>

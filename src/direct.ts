@@ -1,10 +1,11 @@
 /**
  * The way of most calls around the router: a POST whose URL ends in a row's path as it stands in the endpoint table. The
- * router gives the same answer, but writes the response anew to add the headers of `browsers`. Every other spelling of a path, and all that is not a call of the table, is the router's.
+ * router gives the same answer, but writes the response anew to add the headers of `browsers`. Every other spelling of a
+ * path, and all that is not a call of the table, is the router's.
  */
 import type { Endpoint } from "./core/endpoints/endpoint.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
-import { refuse } from "./gateway/http/responses.ts";
+import { refuseCrashed } from "./gateway/http/responses.ts";
 import type { Ports } from "./gateway/ports.ts";
 import { serve } from "./gateway/serve.ts";
 
@@ -34,10 +35,9 @@ export function serveDirectly(request: Request, ports: Ports): Promise<Response>
 }
 
 async function answered(request: Request, endpoint: Endpoint, ports: Ports): Promise<Response> {
-  const response = await serve(request, endpoint, {}, ports).catch((error) => {
-    ports.log({ event: "request_crashed", error: String(error) });
-    return refuse({ kind: "internal" }, ports.newCallId(), endpoint.errors);
-  });
+  const response = await serve(request, endpoint, {}, ports).catch((error) =>
+    refuseCrashed(error, endpoint.errors, ports),
+  );
   response.headers.set("access-control-allow-origin", "*");
   response.headers.set("access-control-expose-headers", EXPOSED_TEXT);
   return response;

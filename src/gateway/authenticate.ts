@@ -1,8 +1,10 @@
 /**
  * Finds the caller: reads the virtual key from the headers, checks its tag, and looks its digest up.
  *
- * The tag alone refuses a mistyped or forged key, before anything outside this isolate is asked. A key that was found here
- * within the last 30 s is recognised by its digest, without its tag. What the edge finds only speeds and routes the call: the account object decides whether the key may still be used.
+ * The tag alone refuses a mistyped or forged key, before anything outside this isolate is asked. A key that was found
+ * here within the last 30 s is recognised by its digest, without its tag: the digest comes first, so that a key in use
+ * costs one HMAC. A forged one then costs two, as much as a key's first call. What the edge finds only speeds and routes
+ * the call: the account object decides whether the key may still be used.
  */
 
 import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";

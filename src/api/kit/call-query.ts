@@ -4,7 +4,7 @@ import { characters } from "../../core/shapes.ts";
 import type { CallFilter, CallRow, Position } from "../../platform/d1/call-rows.ts";
 import { listCalls } from "../../platform/d1/calls.ts";
 import type { RefusedRow } from "../../platform/d1/refused-calls.ts";
-import { moment } from "./fields.ts";
+import { countInQuery, moment } from "./fields.ts";
 import { invalid } from "./problem.ts";
 
 /** `<time>-<table>-<row>`. Only its form is checked: an invented one reads an odd page of what its caller may see. */
@@ -18,9 +18,7 @@ export const callQuery = {
   reason: text,
   from: z.optional(moment).check(z.describe("Inclusive, of the time a call ended; `-24h` is so long ago")),
   to: z.optional(moment).check(z.describe("Exclusive")),
-  limit: z
-    ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(500)), 100)
-    .check(z.describe("Rows in an answer")),
+  limit: countInQuery(500, 100, "Rows in an answer"),
   cursor: z
     .optional(z.string().check(z.regex(CURSOR, "must be a `next_cursor` of this list")))
     .check(z.describe("`next_cursor` of the page before")),

@@ -120,11 +120,15 @@ export const slug = z
     z.regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, "must be at most 63 of letters, digits, `.`, `_`, `-`, no sign first"),
   );
 
+/** A count in a query, 1 or more. */
+export const countInQuery = (most: number, usual: number, description: string) =>
+  z
+    ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(most)), usual)
+    .check(z.describe(description));
+
 /** `limit` and `cursor` of every list. Only a cursor's form is checked: an invented one reads an odd page. */
 const pageQuery = (cursor: RegExp) => ({
-  limit: z
-    ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(1000)), 100)
-    .check(z.describe("Rows in an answer")),
+  limit: countInQuery(1000, 100, "Rows in an answer"),
   cursor: z
     .optional(z.string().check(z.regex(cursor, "must be a `next_cursor` of this list")))
     .check(z.describe("`next_cursor` of the page before")),

@@ -22,7 +22,7 @@ import {
   RotateBody,
   serializeKey,
 } from "./key-schema.ts";
-import { type ManagedAt, type Manager, manageKey, requireManager } from "./manager.ts";
+import { type ManagedAt, type Manager, manageKey, oneWithUsed, requireManager, withUsed } from "./manager.ts";
 import { notFound } from "./problem.ts";
 import { type ApiRoutes, answers, created, ok, route } from "./route.ts";
 
@@ -157,12 +157,8 @@ export function addKeys<Work, Bindings extends Env>(api: ApiRoutes<Work, Binding
   });
 }
 
-/** With what each spent. */
-async function shown({ object }: Manager, keys: readonly Key[]) {
-  const used = await object.view("used", { keys: keys.map(({ id }) => id) });
-  return keys.map((key, index) => serializeKey(key, used?.[index]));
-}
-const shownKey = async (manager: Manager, key: Key) => (await shown(manager, [key]))[0] ?? serializeKey(key);
+const shown = (manager: Manager, keys: readonly Key[]) => withUsed(manager, "keys", keys, serializeKey);
+const shownKey = (manager: Manager, key: Key) => oneWithUsed(manager, "keys", key, serializeKey);
 
 const newSecret = ({ context, number }: Manager) => context.secrets.newKey(number);
 

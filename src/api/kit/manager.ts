@@ -4,6 +4,7 @@
  */
 
 import type { AccountService } from "../../core/account/account-service.ts";
+import type { Used } from "../../core/account/account-views.ts";
 import {
   type Actor,
   type Ceiling,
@@ -133,4 +134,25 @@ function deniedProblem(denial: Denial): Problem {
         denial.field,
       );
   }
+}
+
+/** Keys or teams as an answer has them, with what each spent. */
+export async function withUsed<Kind extends "keys" | "teams", Row extends { readonly id: string }, Shown>(
+  { object }: Manager,
+  kind: Kind,
+  rows: readonly Row[],
+  serialize: (row: Row, used?: Used) => Shown,
+): Promise<Shown[]> {
+  const used = await object.view("used", { [kind]: rows.map(({ id }) => id) });
+  return rows.map((row, index) => serialize(row, used?.[index]));
+}
+
+/** One of them. */
+export async function oneWithUsed<Kind extends "keys" | "teams", Row extends { readonly id: string }, Shown>(
+  manager: Manager,
+  kind: Kind,
+  row: Row,
+  serialize: (row: Row, used?: Used) => Shown,
+): Promise<Shown> {
+  return (await withUsed(manager, kind, [row], serialize))[0] ?? serialize(row);
 }

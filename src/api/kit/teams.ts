@@ -11,7 +11,7 @@ import type { Team } from "../../core/account/tenant.ts";
 import { asId, type TeamId } from "../../core/ids.ts";
 import { known } from "./context.ts";
 import { Deleted, deleted, listOf, numberedPage, pageRequest } from "./fields.ts";
-import { type ManagedAt, type Manager, manageTeam, requireManager } from "./manager.ts";
+import { type ManagedAt, type Manager, manageTeam, oneWithUsed, requireManager, withUsed } from "./manager.ts";
 import { notFound } from "./problem.ts";
 import { type ApiRoutes, answers, created, ok, route } from "./route.ts";
 import { newTeamFrom, serializeTeam, TeamAnswer, TeamBody, TeamPatch, teamChangesFrom } from "./team-schema.ts";
@@ -110,9 +110,5 @@ export function addTeams<Work, Bindings extends Env>(api: ApiRoutes<Work, Bindin
   });
 }
 
-/** With what each spent. */
-async function shown({ object }: Manager, teams: readonly Team[]) {
-  const used = await object.view("used", { teams: teams.map(({ id }) => id) });
-  return teams.map((team, index) => serializeTeam(team, used?.[index]));
-}
-const shownTeam = async (manager: Manager, team: Team) => (await shown(manager, [team]))[0] ?? serializeTeam(team);
+const shown = (manager: Manager, teams: readonly Team[]) => withUsed(manager, "teams", teams, serializeTeam);
+const shownTeam = (manager: Manager, team: Team) => oneWithUsed(manager, "teams", team, serializeTeam);

@@ -10,7 +10,7 @@ import {
   type UsageGroup,
   type UsageOrder,
 } from "../../platform/d1/usage-report.ts";
-import { moment } from "./fields.ts";
+import { countInQuery, moment } from "./fields.ts";
 import { invalid } from "./problem.ts";
 import { toIso } from "./serializers.ts";
 import { csvHead, type Reader, serializeUsage, usageToCsv } from "./usage-columns.ts";
@@ -41,9 +41,7 @@ export const reportQuery = (allowed: readonly UsageGroup[], orders: readonly Usa
   group_by: groupBy(allowed),
   order_by: z.optional(z.enum(orders)).check(z.describe("The most first; by the groups where absent or alike")),
   format: z._default(z.enum(["json", "csv"]), "json"),
-  limit: z
-    ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(10_000)), 1_000)
-    .check(z.describe("Rows in a JSON answer")),
+  limit: countInQuery(10_000, 1_000, "Rows in a JSON answer"),
   cursor: z.optional(z.string().check(z.regex(/^\d{1,15}$/, "must be a `next_cursor` of this report"))),
 });
 export const OPERATOR_GROUPS = USAGE_GROUPS;

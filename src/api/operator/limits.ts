@@ -4,9 +4,9 @@ import type { LevelView, LimitView } from "../../core/account/account-views.ts";
 import { READERS } from "../../core/account/operators.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { type AdminRoutes, known, theAccount } from "../kit/context.ts";
-import { listOf, pageRequest, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { countInQuery, listOf, pageRequest, timeAnswer, usedAnswers } from "../kit/fields.ts";
 import { answers, ok, route } from "../kit/route.ts";
-import { toIsoOrNull } from "../kit/serializers.ts";
+import { serializeUsed, toIsoOrNull } from "../kit/serializers.ts";
 
 const LevelAnswer = z
   .object({
@@ -24,8 +24,7 @@ const LevelAnswer = z
           .check(z.describe("When a full limit has room again, or a budget's window ends; null: not known or never")),
       }),
     ),
-    spent_usd: usdAnswer.check(z.describe("Ever")),
-    last_used_at: z.nullable(timeAnswer).check(z.describe("The last call that was charged")),
+    ...usedAnswers,
   })
   .register(z.globalRegistry, { id: "Level" });
 
@@ -36,9 +35,7 @@ const list = route({
   roles: READERS,
   summary: "Limits and budgets of the account, its live teams and its live keys, with what is used and left",
   query: z.strictObject({
-    limit: z
-      ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(1000)), 100)
-      .check(z.describe("Rows in an answer")),
+    limit: countInQuery(1000, 100, "Rows in an answer"),
     cursor: z.optional(z.string().check(z.regex(/^(teams|keys):\d{1,15}$/, "must be a `next_cursor` of this list"))),
   }),
   answers: { 200: answers("The account, then teams, then keys", listOf(LevelAnswer)) },
@@ -50,13 +47,12 @@ const serializeLimit = ({ limit, allowed, used, freesAtMs }: LimitView) => {
   return { limit, allowed: shown(allowed), used: shown(used), left: shown(left), frees_at: toIsoOrNull(freesAtMs) };
 };
 
-const serialize = ({ level, id, name, limits, spentNanoUsd, lastUsedAtMs }: LevelView) => ({
+const serialize = ({ level, id, name, limits, ...used }: LevelView) => ({
   level,
   id,
   name,
   limits: limits.map(serializeLimit),
-  spent_usd: toUsd(spentNanoUsd),
-  last_used_at: toIsoOrNull(lastUsedAtMs),
+  ...serializeUsed(used),
 });
 
 export function addLimits(api: AdminRoutes): void {

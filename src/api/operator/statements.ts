@@ -3,8 +3,9 @@ import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
 import { listAccounts } from "../../platform/d1/accounts.ts";
 import { type AdminRoutes, type OperatorContext, theAccount } from "../kit/context.ts";
-import { listOf } from "../kit/fields.ts";
+import { countInQuery, listOf } from "../kit/fields.ts";
 import { answers, ok, route } from "../kit/route.ts";
+import { ASKED_AT_ONCE, someAtOnce } from "../kit/some-at-once.ts";
 import {
   csvAnswer,
   type Month,
@@ -35,17 +36,12 @@ const ofAll = route({
   summary: "The same of all accounts that are not deleted; CSV has all of them, JSON a page",
   query: z.strictObject({
     ...statementQuery,
-    limit: z
-      ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(100)), 50)
-      .check(z.describe("Accounts in an answer")),
+    limit: countInQuery(100, 50, "Accounts in an answer"),
     cursor: z.optional(z.string().check(z.regex(/^\d{1,15}$/, "must be a `next_cursor` of this list"))),
   }),
   answers: { 200: answers("Statements", listOf(StatementAnswer)) },
   alsoAs: "text/csv",
 });
-
-/** Accounts asked at once. */
-const AT_ONCE = 10;
 
 export function addStatements(api: AdminRoutes): void {
   api.add(ofOne, async ({ work: context, params, query }) => {
@@ -66,14 +62,9 @@ export function addStatements(api: AdminRoutes): void {
 
 async function statementsFrom(context: OperatorContext, month: Month, cursor: string | null, limit: number) {
   const { data: accounts, nextCursor } = await listAccounts(context.books, { cursor, limit });
-  const data: Awaited<ReturnType<typeof statementOf>>[] = [];
-  for (let at = 0; at < accounts.length; at += AT_ONCE) {
-    const some = accounts.slice(at, at + AT_ONCE);
-    const asked = some.map(({ id, number }) =>
-      statementOf(context.books, context.account(number), id, month, context.now()),
-    );
-    data.push(...(await Promise.all(asked)));
-  }
+  const data = await someAtOnce(accounts, ({ id, number }) =>
+    statementOf(context.books, context.account(number), id, month, context.now()),
+  );
   return { data, nextCursor };
 }
 
@@ -85,7 +76,7 @@ function allAsCsv(context: OperatorContext, month: Month): ReadableStream<Uint8A
   return new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(encoder.encode(STATEMENT_HEAD)),
     async pull(controller) {
-      const page = await statementsFrom(context, month, cursor, AT_ONCE);
+      const page = await statementsFrom(context, month, cursor, ASKED_AT_ONCE);
       if (page.data.length > 0) controller.enqueue(encoder.encode(page.data.map(statementToCsv).join("")));
       cursor = page.nextCursor;
       if (cursor === null) controller.close();

@@ -8,14 +8,14 @@ import { lastErrors, type Percentiles, targetReports, worstState } from "../../c
 import { busyAccounts, triesAt } from "../../platform/d1/upstream-tries.ts";
 import { findUpstream } from "../../platform/d1/upstreams.ts";
 import { type AdminContext, type AdminRoutes, known } from "../kit/context.ts";
-import { timeAnswer } from "../kit/fields.ts";
+import { countInQuery, timeAnswer } from "../kit/fields.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso, toIsoOrNull } from "../kit/serializers.ts";
+import { someAtOnce } from "../kit/some-at-once.ts";
 
 const MOST_ERRORS = 20;
-/** Accounts asked for what they have in flight, and how many at once. */
+/** Accounts asked for what they have in flight. */
 const MOST_ASKED = 100;
-const ASKED_AT_ONCE = 10;
 /** A call runs no longer than this, ms: an account without calls since then has none, but perhaps its first. */
 const LONGEST_CALL_MS = 60 * 60_000;
 
@@ -63,9 +63,7 @@ const health = route({
   roles: { support: "all", read: "all" },
   summary: "How an upstream does, and what is in flight there",
   query: z.strictObject({
-    minutes: z
-      ._default(z.coerce.number<string>().check(z.int(), z.minimum(1), z.maximum(60)), 5)
-      .check(z.describe("How far to look back")),
+    minutes: countInQuery(60, 5, "How far to look back"),
     in_flight: z.optional(z.enum(["true", "false"])).check(z.describe("`true`: ask accounts what they have there")),
   }),
   answers: { 200: answers("Its targets and last errors", HealthAnswer) },
@@ -107,14 +105,11 @@ const whole = (ms: number | null): number | null => (ms === null ? null : Math.r
 async function inFlight(context: AdminContext, upstream: string) {
   const { numbers, all } = await busyAccounts(context.books, context.now() - LONGEST_CALL_MS, MOST_ASKED);
   const sum = { calls: 0, young_calls: 0, jobs: 0 };
-  for (let start = 0; start < numbers.length; start += ASKED_AT_ONCE) {
-    const some = numbers.slice(start, start + ASKED_AT_ONCE);
-    const asked = some.map((number) => context.account(asId<AccountNumber>(number)).inFlight(upstream));
-    for (const found of await Promise.all(asked)) {
-      sum.calls += found?.calls ?? 0;
-      sum.young_calls += found?.youngCalls ?? 0;
-      sum.jobs += found?.jobs ?? 0;
-    }
+  const ask = (number: number) => context.account(asId<AccountNumber>(number)).inFlight(upstream);
+  for (const found of await someAtOnce(numbers, ask)) {
+    sum.calls += found?.calls ?? 0;
+    sum.young_calls += found?.youngCalls ?? 0;
+    sum.jobs += found?.jobs ?? 0;
   }
   return { ...sum, accounts_asked: numbers.length, complete: all };
 }

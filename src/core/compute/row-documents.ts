@@ -4,8 +4,8 @@ import { asObject } from "../formats/json-fields.ts";
 import { toUsd } from "../pricing/money.ts";
 import { clusterDocument, instanceDocument, type Roots } from "./documents.ts";
 import type { ImageRow, KeyRow, MachineRow, ResourceRow, StorageKind, StorageRow } from "./resource.ts";
-import { scrubbed } from "./scrub.ts";
 import { type StorageStatus, storageStatus } from "./storage-life.ts";
+import { scrubbed } from "./upstream-text.ts";
 
 /** `mounted`: whether a running machine has it mounted. */
 export function documentOf(row: ResourceRow, roots: Roots, mounted: boolean): object {

@@ -16,7 +16,6 @@ import {
 import { inTransition, type Observed, observed, overUnseen, type Shown } from "./observe.ts";
 import type { Lengths, TurnFacts } from "./rental.ts";
 import { isMachine, isStorage, type RentedRow, type ResourceRow } from "./resource.ts";
-import { scrubbed } from "./scrub.ts";
 import {
   nextOfStorage,
   storageAnswered,
@@ -28,6 +27,7 @@ import {
 } from "./storage-life.ts";
 import { readMachine, readStorage } from "./upstream-documents.ts";
 import { readImage } from "./upstream-images.ts";
+import { scrubbed } from "./upstream-text.ts";
 import { type Answered, answered, type Next, next, outcomeOf, type RowCall, sent, turned } from "./wants.ts";
 
 /** The one call that moves the row towards what it wants. */

@@ -11,6 +11,7 @@ import { type ErrorShape, errorBody } from "../../core/endpoints/error-shape.ts"
 import { toHttp } from "../../core/http-refusal.ts";
 import type { CallId } from "../../core/ids.ts";
 import type { Refusal } from "../../core/refusal.ts";
+import type { Ports } from "../ports.ts";
 
 /** `x-service-region` where no region of the service was asked. */
 const EDGE_REGION = "edge";
@@ -55,4 +56,10 @@ export function refuse(refusal: Refusal, callId: CallId, shape: ErrorShape, rate
   if (http.retryAfterMs !== undefined) headers.set("retry-after-ms", String(http.retryAfterMs));
   if (!http.shouldRetry) headers.set("x-should-retry", "false");
   return new Response(JSON.stringify(errorBody(http, shape)), { status: http.status, headers });
+}
+
+/** The answer to a call that threw: a defect of ours, which the log has. */
+export function refuseCrashed(error: unknown, shape: ErrorShape, ports: Pick<Ports, "log" | "newCallId">): Response {
+  ports.log({ event: "request_crashed", error: String(error) });
+  return refuse({ kind: "internal" }, ports.newCallId(), shape);
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { rowAnswered } from "../../../src/core/compute/rows.ts";
-import { scrubbed } from "../../../src/core/compute/scrub.ts";
+import { scrubbed } from "../../../src/core/compute/upstream-text.ts";
 import { LENGTHS, launchedRow, SENT } from "../../support/compute/rows.ts";
 
 const row = launchedRow(null, { upstreamId: 77 });
