@@ -1,18 +1,23 @@
 import { describe, expect, it } from "vitest";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { FreeCall } from "../../src/core/account/free-calls.ts";
+import type { ComputeRequest } from "../../src/core/compute/calls.ts";
+import type { Facts } from "../../src/core/compute/facts.ts";
 import { json, nothing } from "../../src/core/endpoints/body.ts";
+import { compute } from "../../src/core/endpoints/compute/compute-endpoint.ts";
 import { type Endpoint, endpoint } from "../../src/core/endpoints/endpoint.ts";
 import { asId, type CallId } from "../../src/core/ids.ts";
 import type { Owned } from "../../src/core/owned.ts";
 import type { ModelRow } from "../../src/core/pricing/prices.ts";
 import { aliasKey, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
+import { serveCompute } from "../../src/gateway/flows/compute.ts";
 import { serve } from "../../src/gateway/serve.ts";
+import { launchedRow } from "../support/compute/rows.ts";
 import { json as answerJson, type FakeOptions, fakeWorld, grantTo, makeKey, ROUTING } from "../support/fake-ports.ts";
 
 /* Endpoints that no contract has: of each flow one row, and nothing else. */
 
-const Poem = z.looseObject({ model: z.string(), lines: z.int().min(1) });
+const Poem = z.looseObject({ model: z.string(), lines: z.int().check(z.minimum(1)) });
 
 const poems = endpoint({
   id: "poems",
@@ -156,6 +161,20 @@ const kinds = endpoint({
   errors: "openai",
 });
 
+const rename = compute({
+  id: "instances.rename",
+  route: "PATCH /gpu-instances/{id}/name",
+  summary: "Gives an instance another name",
+  body: z.object({ name: z.string().check(z.maxLength(20)) }),
+  on: "instance",
+  status: 200,
+  rule: ({ rows }, id, { name }) => {
+    const row = rows.find((one) => one.kind === "instance" && one.id === id);
+    if (row?.kind !== "instance") return { ok: false, refusal: { kind: "compute", refusal: { kind: "no_seat" } } };
+    return { ok: true, row: { ...row, launched: { ...row.launched, name } }, acts: [], call: null };
+  },
+});
+
 const FILM_ROW: ModelRow = {
   model: "film",
   kind: "video",
@@ -201,6 +220,8 @@ async function ask(row: Endpoint, options: FakeOptions, body: unknown = undefine
 const unasked = () => {
   throw new Error("no upstream call was expected");
 };
+
+const NOTHING_ELSE = { mounted: [], gpuPrices: [], storagePrices: [], shared: false } as const;
 
 describe("a made-up endpoint takes one row", () => {
   it("forwarded: it is admitted, forwarded, relayed and settled by the pipeline as it is", async () => {
@@ -318,5 +339,39 @@ describe("a made-up endpoint takes one row", () => {
     const authorize = async () => ({ ...grantTo([]), models: ["other"] });
     const barred = await ask(kinds, { script: unasked, routing: FILM_ROUTING, authorize }, undefined, { kind: "x" });
     expect([barred.status, barred.answer]).toMatchObject([404, { error: { code: "model_not_found" } }]);
+  });
+
+  it("compute: its body is checked, its rule decides, and the row that it made is shown", async () => {
+    const asked: ComputeRequest[] = [];
+    const { ports, logged } = fakeWorld({
+      script: unasked,
+      // As the account object: the rule gets the account's rows, the id of the path and the checked body.
+      compute: async (request) => {
+        asked.push(request);
+        if (!request.body.ok) return request.body;
+        const facts = { rows: [launchedRow(null)] } as unknown as Facts;
+        const decision = rename.decide?.(facts, request.id ?? 0, request.body.body);
+        if (!decision?.ok) return decision ?? { ok: false, refusal: { kind: "internal" } };
+        return { ok: true, upstream: "u", rows: [decision.row], ...NOTHING_ELSE };
+      },
+    });
+    const send = async (name: string) => {
+      const headers = { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" };
+      const init = { method: "PATCH", headers, body: JSON.stringify({ name, unknown: 1 }) };
+      const request = new Request("http://gateway.test/gpu-instances/1000/name", init);
+      const response = await serveCompute(request, rename, { id: "1000" }, ports);
+      return { status: response.status, answer: await response.json() };
+    };
+    expect(await send("a".repeat(21))).toEqual({
+      status: 400,
+      answer: { error: "`name` must be a string of at most 20 characters; it was a string of 21 characters." },
+    });
+    expect(await send("other")).toMatchObject({ status: 200, answer: { id: 1000, name: "other" } });
+    expect(asked.map(({ endpoint, id }) => [endpoint, id])).toEqual([
+      ["instances.rename", 1000],
+      ["instances.rename", 1000],
+    ]);
+    expect(asked[1]?.body).toEqual({ ok: true, body: { name: "other" } });
+    expect(logged.map(({ endpoint }) => endpoint)).toEqual(["instances.rename", "instances.rename"]);
   });
 });

@@ -16,6 +16,7 @@ import type {
   Settlement,
 } from "../../src/core/account/hold.ts";
 import type { Inquired, Inquiry } from "../../src/core/account/precheck.ts";
+import type { ComputeAnswer, ComputeRequest } from "../../src/core/compute/calls.ts";
 import {
   type AccountId,
   type AccountNumber,
@@ -128,6 +129,7 @@ export interface FakeOptions {
   readonly mediumBodies?: BodyRoom;
   readonly answers?: BodyRoom;
   readonly authorize?: (free: FreeCall | undefined) => Promise<Permission>;
+  readonly compute?: (request: ComputeRequest) => Promise<ComputeAnswer>;
 }
 
 export function fakeWorld(options: FakeOptions): FakeWorld {
@@ -203,7 +205,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
       renew: async (callId, progress) => options.renew?.(callId, progress) ?? true,
       recordOwnership: async () => undefined,
       forgetOwned: async () => undefined,
-      compute: () => Promise.reject(new Error("these tests make no compute calls")),
+      compute: options.compute ?? noCompute,
       inquire: async (inquiry) => {
         asked.push(inquiry);
         return options.inquire?.(inquiry) ?? { ok: true, prices: inquiry.row.costNanoUsd, rates: {} };
