@@ -57,7 +57,7 @@ mkdirSync(state);
 const secrets = { ADMIN_TOKEN: adminToken, MASTER_KEY: randomKey(), KEY_PEPPER: randomKey() };
 
 async function start(): Promise<Miniflare> {
-  const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
+  const { modulesRules: _, rootPath: __, assets: ___, bindings, ...bound } = workerOptions;
   const { compatibility_date: compatibilityDate } = config;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({

@@ -68,7 +68,7 @@ export async function startSubject(
 ): Promise<Subject> {
   const gatewayConfig = config();
   const { workerOptions } = miniflareOptions(gatewayConfig);
-  const { modulesRules: _, rootPath: __, bindings, ...bound } = workerOptions;
+  const { modulesRules: _, rootPath: __, assets: ___, bindings, ...bound } = workerOptions;
   const dir = place.storage.make();
   const runDir = join(dir, "run");
   mkdirSync(runDir);

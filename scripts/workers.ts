@@ -6,16 +6,16 @@
  */
 import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join, resolve } from "node:path";
+import { join } from "node:path";
 import type { Plugin } from "esbuild";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
-import { unstable_getMiniflareWorkerOptions as miniflareOptions, unstable_readConfig as readConfig } from "wrangler";
 import { bundle } from "./bundle.ts";
 import { openCrons } from "./crons.ts";
 import { type Say, sayAs } from "./log.ts";
 import { migrate } from "./migrations.ts";
 import type { Running } from "./shutdown.ts";
 import type { State } from "./state.ts";
+import { readWorkerConfig, type WorkerConfig } from "./worker-config.ts";
 
 export interface WorkerSpec {
   /** The Worker's name in logs and in `STATE_DIR`. */
@@ -32,13 +32,10 @@ export interface WorkerSpec {
 
 /** Resolves when its socket listens and its database is up to date. */
 export async function startWorker(spec: WorkerSpec, state: State, running: Running): Promise<void> {
-  const config = readConfig({ config: spec.config });
-  const { workerOptions, define, main } = miniflareOptions(config);
-  if (!main) throw new Error(`${spec.config} names no main module`);
-  const script = await bundle(main, define, false, spec.plugins);
-  const { modulesRules: _, rootPath: __, assets: ___, bindings, ...bound } = workerOptions;
+  const config = await readWorkerConfig(spec.config);
+  const script = await bundle(config.main, config.define, false, spec.plugins);
   const name = config.name ?? spec.label;
-  const assets = assetsOf(config, dirname(spec.config), `${name}-assets`);
+  const assets = assetsOf(config, `${name}-assets`);
   const say = sayAs(spec.label);
   const runtime = new RuntimeLog(say, () => running.end(1));
   const pidFile = join(state.runDir, `${spec.label}.pid`);
@@ -48,16 +45,12 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
     convertV4MiniflareOptions({
       workers: [
         {
-          ...bound,
-          bindings: {
-            ...(bindings as Record<string, string>),
-            ...overrides(Object.keys(config.vars)),
-            ...spec.secrets,
-          },
+          ...config.options,
+          bindings: { ...config.vars, ...overrides(Object.keys(config.vars)), ...spec.secrets },
           name,
           modules: [{ type: "ESModule", path: "index.js", contents: script }],
           unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
-          serviceBindings: { ...(bound.serviceBindings as Record<string, string>), ...assets?.binding },
+          serviceBindings: { ...(config.options.serviceBindings as Record<string, string>), ...assets?.binding },
         },
         ...(assets ? [assets.worker] : []),
       ],
@@ -84,12 +77,11 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
     rmSync(pidFile, { force: true });
   });
   await miniflare.ready;
-  for (const { binding, migrations_dir } of config.d1_databases) {
-    const dir = resolve(dirname(spec.config), migrations_dir ?? "migrations");
-    const applied = await migrate(await miniflare.getD1Database(binding), dir);
+  for (const { binding, migrations } of config.databases) {
+    const applied = await migrate(await miniflare.getD1Database(binding), migrations);
     if (applied.length > 0) say(`migrations applied: ${applied.join(", ")}`);
   }
-  runCrons = openCrons(config.triggers.crons ?? [], miniflare, say);
+  runCrons = openCrons(config.crons, miniflare, say);
   await runCrons();
 }
 
@@ -97,13 +89,13 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
  * The static assets as a Worker of their own, and its binding: before a Worker that has assets miniflare puts a router of
  * its own, on the socket too.
  */
-function assetsOf({ assets }: ReturnType<typeof readConfig>, folder: string, name: string) {
-  if (!assets?.directory || !assets.binding) return undefined;
+function assetsOf({ assets }: WorkerConfig, name: string) {
+  if (!assets) return undefined;
   const { directory, binding, html_handling, not_found_handling } = assets;
   const worker = {
     name,
     modules: [{ type: "ESModule" as const, path: "none.js", contents: "export default {}" }],
-    assets: { directory: resolve(folder, directory), assetConfig: { html_handling, not_found_handling } },
+    assets: { directory, assetConfig: { html_handling, not_found_handling } },
   };
   return { binding: { [binding]: name }, worker };
 }

@@ -3,7 +3,7 @@
  * newcomer would run it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "./eventually.ts";
@@ -18,7 +18,12 @@ export interface StartOptions {
   /** Options of `npm start`. */
   readonly args?: readonly string[];
   readonly readyWithinMs?: number;
+  /** True: a state that was never started, as a newcomer has it. Else a copy of one that was, where the run made one. */
+  readonly fresh?: boolean;
 }
+
+/** The variable that names a state directory of an ended first start (shared.ts). */
+export const STARTED_STATE = "TEST_STARTED_STATE";
 
 const root = join(import.meta.dirname, "../..");
 const READY_WITHIN_MS = 60_000;
@@ -38,7 +43,7 @@ export class TollgateProcess {
   private constructor(port: number, sandboxPort: number, options: StartOptions) {
     this.url = `http://localhost:${port}`;
     this.sandboxUrl = `http://localhost:${sandboxPort}`;
-    this.stateDir = options.stateDir ?? mkdtempSync(join(tmpdir(), "tollgate-e2e-"));
+    this.stateDir = options.stateDir ?? newState(options.fresh ?? options.args !== undefined);
     this.logFile = `${this.stateDir}.log`;
     this.#args = options.args ?? [];
     this.#readyWithinMs = options.readyWithinMs ?? READY_WITHIN_MS;
@@ -132,6 +137,13 @@ export class TollgateProcess {
       return true;
     });
   }
+}
+
+function newState(fresh: boolean): string {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-e2e-"));
+  const started = process.env[STARTED_STATE];
+  if (started && !fresh) cpSync(started, dir, { recursive: true });
+  return dir;
 }
 
 /** Whether a process is there. */

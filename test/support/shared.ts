@@ -2,8 +2,11 @@
  * One real process for all e2e files that do not kill or restart it. Vitest runs `setup` once before them; each file
  * gets at it by `world()`.
  */
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { TollgateProcess } from "./process.ts";
+import { STARTED_STATE, TollgateProcess } from "./process.ts";
 
 export interface SharedTollgate {
   readonly url: string;
@@ -18,8 +21,17 @@ declare module "vitest" {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const shared = await TollgateProcess.start();
+  const shared = await TollgateProcess.start({ fresh: true });
+  // What a first start does is done once: every other process of the run begins with a copy of this.
+  await shared.end();
+  const started = mkdtempSync(join(tmpdir(), "tollgate-e2e-started-"));
+  cpSync(shared.stateDir, started, { recursive: true });
+  process.env[STARTED_STATE] = started;
+  await shared.launch();
   const { url, sandboxUrl, stateDir, logFile } = shared;
   project.provide("tollgate", { url, sandboxUrl, stateDir, logFile });
-  return () => shared.stop();
+  return async () => {
+    await shared.stop();
+    rmSync(started, { recursive: true, force: true });
+  };
 }

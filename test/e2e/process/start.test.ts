@@ -34,7 +34,7 @@ async function runStart(env: Record<string, string>): Promise<{ code: number | n
 describe("what it prints", () => {
   let tollgate: TollgateProcess;
   beforeAll(async () => {
-    tollgate = await TollgateProcess.start({ env: { ADMIN_TOKEN: "" } });
+    tollgate = await TollgateProcess.start({ fresh: true, env: { ADMIN_TOKEN: "" } });
   });
   afterAll(() => tollgate.stop());
 
@@ -179,7 +179,7 @@ describe("wrong settings are told by name, and nothing is started", () => {
 test.each(IN_FULL ? (["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"] as const) : [])(
   "no process is left after %s",
   async (signal) => {
-    const tollgate = await TollgateProcess.start();
+    const tollgate = await TollgateProcess.start({ fresh: true });
     const pids = workerds(tollgate);
     expect(pids.every(isAlive)).toBe(true);
     await tollgate.end(signal);
