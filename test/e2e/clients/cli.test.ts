@@ -1,0 +1,374 @@
+/** The command line against the real process: what each command shows as a table and as JSON, and how it ends. */
+import { execFile } from "node:child_process";
+import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { Cli } from "../../support/cli.ts";
+import { eventually } from "../../support/eventually.ts";
+import { unique } from "../../support/operator.ts";
+import { ADMIN_TOKEN } from "../../support/process.ts";
+import type { Tenant } from "../../support/tenant.ts";
+import { world } from "../../support/world.ts";
+
+const { url, sandboxUrl, operator } = world();
+const cli = new Cli(url);
+const root = join(import.meta.dirname, "../../..");
+
+let tenant: Tenant;
+/** Of the sandbox and of the demo's price book. */
+const model = "llama-7b";
+let upstream: string;
+/** The id of a call that was served, and of one that was refused. */
+let call: string;
+
+const AT = "2037-01-01T00:00:00.000Z";
+const body = (called: string) => ({ model: called, messages: [{ role: "user", content: "hi" }] });
+
+beforeAll(async () => {
+  upstream = await operator.upstream(sandboxUrl);
+  tenant = await operator.tenant({ name: "Evil \u001b]0;owned\u0007 =1+1" });
+  const answer = await tenant.post(body(model));
+  expect(answer.status).toBe(200);
+  call = answer.headers.get("x-request-id") ?? "";
+  await eventually("the call is told", async () => (await operator.ask("GET", `/calls/${call}`)).status === 200);
+});
+
+/** Both forms end well; gives the table and what JSON showed. */
+async function both<Body = Record<string, unknown>>(...args: string[]): Promise<{ text: string; json: Body }> {
+  const shown = await cli.run(args);
+  expect({ args, code: shown.code, err: shown.err }).toEqual({ args, code: 0, err: "" });
+  return { text: shown.out, json: await cli.json<Body>(args) };
+}
+type Rows = { data: Record<string, unknown>[] };
+
+describe("as a process", () => {
+  test("npx finds it, builds it at its first use, and it says how it ended", async () => {
+    const help = await cli.process(["--help"]);
+    expect(help).toMatchObject({ code: 0, err: "" });
+    expect(help.out).toContain("account import <file>");
+    const shown = await cli.process(["version", "--json"]);
+    expect(shown).toMatchObject({ code: 0, err: "" });
+    expect(JSON.parse(shown.out)).toMatchObject({ cli: "0.2.0", gateway: "0.2.0", url });
+    const npx = await new Promise<string>((resolve, reject) => {
+      const env = { ...process.env, TOLLGATE_URL: url, npm_config_offline: "true" };
+      execFile("npx", ["--no-install", "tollgate", "version"], { cwd: root, env }, (error, out) =>
+        error ? reject(error) : resolve(out),
+      );
+    });
+    expect(npx).toContain("command line  0.2.0");
+  });
+});
+
+describe("what it shows", () => {
+  test("status, version and doctor", async () => {
+    const { text, json } = await both<{ accounts: number; upstreams: unknown[] }>("status");
+    expect(text).toContain("revenue USD");
+    expect(json.accounts).toBeGreaterThan(0);
+    expect(json.upstreams).toEqual(expect.arrayContaining([expect.objectContaining({ upstream })]));
+    expect((await both("version")).json).toMatchObject({ cli: "0.2.0", gateway: "0.2.0" });
+    // Other tests leave upstreams that fail and prices below cost.
+    const { code, out } = await cli.run(["doctor", "--json"]);
+    const { data } = JSON.parse(out) as { data: { check: string; verdict: string; finding: string }[] };
+    expect(data.map(({ check }) => check)).toEqual(
+      expect.arrayContaining(["gateway", "clock", "token", "prices", "margins"]),
+    );
+    expect(code).toBe(data.some(({ verdict }) => verdict === "wrong") ? 1 : 0);
+  });
+
+  test("calls, why and top", async () => {
+    const calls = await both<Rows>("calls", "--account", tenant.account, "--since", "1h");
+    expect(calls.text).toContain(call);
+    expect(calls.json.data).toEqual([expect.objectContaining({ id: call, status: 200 })]);
+    const why = await both("why", call);
+    expect(why.text).toMatch(/answered/);
+    expect(why.json).toMatchObject({ id: call, outcome: "completed", advice: null });
+    const limited = await operator.tenant({ rpm_limit: 0 });
+    expect((await limited.post(body(model))).status).toBe(429);
+    const asked = ["why", "--account", limited.account, "--status", "429"];
+    await eventually("the refusal is told", async () => (await cli.json<Rows>(asked)).data.length > 0);
+    const many = await both<{ data: object[]; refusals: object[]; full_limits: object[] }>(...asked);
+    expect(many.text).toContain("rpm_limit of the account");
+    expect(many.json.data).toEqual([expect.objectContaining({ reason: "rate_limit", status: 429, calls: 1 })]);
+    expect(many.json.full_limits).toEqual([expect.objectContaining({ level: "account", limit: "rpm_limit", left: 0 })]);
+    const top = await both<Rows>("top", "--by", "account,key", "--since", "24h", "--account", tenant.account);
+    expect(top.text).toContain(tenant.keyId);
+    expect(top.json.data).toEqual([expect.objectContaining({ account: tenant.account, key: tenant.keyId, calls: 1 })]);
+  });
+
+  test("prove recomputes a call, and a line of the ledger", async () => {
+    const byCall = await both<{ agrees: boolean; sum_usd: string; entries: { id: number }[] }>("prove", call);
+    expect(byCall.text).toContain("agrees");
+    expect(byCall.json.agrees).toBe(true);
+    const [charge] = await operator.ledger(tenant.account);
+    expect(Number(byCall.json.sum_usd)).toBe(-(charge?.amount_usd ?? 0));
+    const byLine = await both("prove", `${tenant.account}:${byCall.json.entries[0]?.id}`);
+    expect(byLine.json).toMatchObject({ call, agrees: true });
+    expect(await cli.run(["prove", `${tenant.account}:1`])).toMatchObject({ code: 2 });
+    expect(await cli.run(["prove", `${tenant.account}:999`])).toMatchObject({ code: 3 });
+    expect(await cli.run(["prove", "no-such-call"])).toMatchObject({ code: 3 });
+  });
+
+  test("accounts, ledger, audit and statements, with a hostile name escaped", async () => {
+    const shown = await both("account", "show", tenant.account);
+    expect(shown.text).toContain("Evil \\u{1b}]0;owned\\u{7} =1+1");
+    expect(shown.json.name).toBe("Evil \u001b]0;owned\u0007 =1+1");
+    expect((await cli.run(["account", "show", tenant.account, "--json"])).out).not.toContain("\u001b");
+    expect((await both<Rows>("account", "list")).text).toContain(tenant.account);
+    expect((await both<Rows>("account", "ledger", tenant.account)).json.data).toHaveLength(2);
+    expect((await both("account", "audit", tenant.account)).json.ok).toBe(true);
+    const { text, json } = await both<{ closing_usd: number }>("statement", tenant.account);
+    expect(text).toContain("closing");
+    expect(json.closing_usd).toBeLessThan(1);
+    const csv = await cli.run(["statement", "--all", "--csv"]);
+    expect(csv.out.split("\r\n")[0]).toBe("account,month,line,at,name,calls,amount_usd");
+    expect(csv.out).toContain(`${tenant.account},`);
+    expect(await cli.run(["statement", tenant.account, "--csv", "--month", "2026-13"])).toMatchObject({
+      code: 2,
+      out: "",
+    });
+    expect(await cli.run(["statement"])).toMatchObject({ code: 2 });
+  });
+
+  test("upstreams and prices", async () => {
+    expect((await both<Rows>("upstream", "list")).text).toContain(upstream);
+    expect((await both("upstream", "health", upstream)).json.upstream).toBe(upstream);
+    expect((await both("upstream", "check", upstream)).json.ok).toBe(true);
+    const priced = await operator.model(unique("cli-model"), { upstream });
+    expect((await both<Rows>("price", "list", "--models", `${priced}*`)).json.data).toHaveLength(1);
+    expect((await both("price", "show", priced)).text).toContain("holds");
+    const dead = await operator.upstream("http://127.0.0.1:9");
+    expect(await cli.run(["upstream", "check", dead])).toMatchObject({ code: 1 });
+  });
+
+  test("CSV has the same rows", async () => {
+    const { code, out } = await cli.run(["calls", "--account", tenant.account, "--csv"]);
+    expect(code).toBe(0);
+    const [head, line] = out.split("\r\n");
+    expect(head).toBe("ended,id,account,key,model,upstream,status,outcome,reason,charged_usd,ms,first_byte_ms");
+    expect(line).toContain(`,${call},${tenant.account},${tenant.keyId},${model},`);
+  });
+});
+
+describe("what it changes", () => {
+  test("a credit is asked for, shown by a dry run, and booked once", async () => {
+    const { account } = await operator.tenant({ balance_usd: 1 });
+    const balance = async () =>
+      (await operator.call<{ balance_usd: number }>("GET", `/accounts/${account}`)).balance_usd;
+    const line = ["credit", account, "0.000000001", "--reference", "r1"];
+    expect(await cli.run(line)).toMatchObject({ code: 2 });
+    expect(await cli.run(line, { typed: ["n"] })).toMatchObject({ code: 4, err: "tollgate: Nothing was changed.\n" });
+    expect(await cli.run([...line, "--dry-run"])).toMatchObject({ code: 0 });
+    expect(await balance()).toBe(1);
+    expect(await cli.run(line, { typed: ["y"] })).toMatchObject({ code: 0 });
+    expect(await cli.json([...line, "--yes"])).toMatchObject({ amount_usd: 1e-9, balance_usd: 1.000000001 });
+    expect(await balance()).toBe(1.000000001);
+    expect(await cli.run(["credit", account, "2", "--reference", "r1", "--yes"])).toMatchObject({ code: 4 });
+    expect(await cli.run(["credit", account, "-0.5", "--kind", "refund", "--reference", "r2", "--yes"])).toMatchObject({
+      code: 0,
+    });
+    expect(await cli.run(["credit", account, "0.0000000001", "--reference", "r3", "--yes"])).toMatchObject({ code: 2 });
+    expect(await cli.run(["credit", "no-such-account", "1", "--reference", "r", "--yes"])).toMatchObject({ code: 3 });
+    expect(await balance()).toBe(0.500000001);
+  });
+
+  test("limits and budgets are shown and set, of an account and a team", async () => {
+    const { account } = await operator.tenant();
+    const team = await operator.call<{ id: string }>("POST", `/accounts/${account}/teams`, { name: "research" });
+    expect(
+      await cli.run(["limits", account, "--rpm", "60", "--budget", "12.5", "--window", "month", "--yes"]),
+    ).toMatchObject({ code: 0 });
+    expect(await cli.run(["limits", account, "--team", team.id, "--budget", "3", "--yes"])).toMatchObject({ code: 0 });
+    const { text, json } = await both<{ data: { level: string; limits: unknown[] }[] }>("limits", account);
+    expect(text).toMatch(/account .*max_budget +12\.50/);
+    expect(json.data.find(({ level }) => level === "team")?.limits).toEqual([expect.objectContaining({ allowed: 3 })]);
+    expect(await cli.run(["limits", account, "--rpm", "none", "--yes"])).toMatchObject({ code: 0 });
+    expect(await operator.call("GET", `/accounts/${account}`)).toMatchObject({ rpm_limit: null, max_budget: 12.5 });
+    expect(await cli.run(["limits", account, "--rpm", "many", "--yes"])).toMatchObject({ code: 2 });
+    expect((await both<Rows>("team", "list", account)).json.data).toHaveLength(1);
+    expect(await cli.run(["account", "block", account, "--yes"])).toMatchObject({ code: 0 });
+    expect(await operator.call("GET", `/accounts/${account}`)).toMatchObject({ blocked: true });
+    expect(await cli.run(["account", "unblock", account, "--yes"])).toMatchObject({ code: 0 });
+  });
+
+  test("keys are made, rotated and revoked; a secret goes to a file of mode 0600 and nowhere else", async () => {
+    const { account } = await operator.tenant();
+    const file = join(cli.home, "keys.csv");
+    expect(await cli.run(["key", "create", account, "ci"])).toMatchObject({ code: 2 });
+    const made = await cli.run(["key", "create", account, "ci", "--out", file, "--json"]);
+    expect(made).toMatchObject({ code: 0, err: "" });
+    expect(made.out).not.toContain("sk-tg-");
+    const { id } = JSON.parse(made.out) as { id: string };
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const secrets = () => [...readFileSync(file, "utf8").matchAll(/sk-tg-\w+/g)].map(([secret]) => secret);
+    const works = async (secret = "") =>
+      (await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } })).status;
+    expect(await works(secrets()[0])).toBe(200);
+    expect(await cli.run(["key", "rotate", account, id, "--out", file, "--yes"])).toMatchObject({ code: 0 });
+    expect([await works(secrets()[0]), await works(secrets()[1])]).toEqual([401, 200]);
+    expect((await both<Rows>("key", "list", account)).json.data).toHaveLength(2);
+    const found = await cli.run(["key", "find", "--json"], { input: `${secrets()[1]}\n` });
+    expect(JSON.parse(found.out)).toMatchObject({ data: [{ account, secret: "current", key: { id } }] });
+    expect(found.out).not.toContain(secrets()[1]);
+    const byEnd = await both<Rows>("key", "find", secrets()[0]?.slice(-4) ?? "");
+    expect(byEnd.json.data).toEqual(expect.arrayContaining([expect.objectContaining({ account, secret: "earlier" })]));
+    expect(await cli.run(["key", "find", secrets()[1] ?? ""])).toMatchObject({ code: 2, out: "" });
+    expect(await cli.run(["key", "find"], { input: "sk-tg-nobody" })).toMatchObject({ code: 3 });
+    expect((await both("key", "activity", id, "--account", account)).json).toMatchObject({
+      account,
+      key: id,
+      calls: 0,
+    });
+    expect(await cli.run(["key", "block", account, id, "--yes"])).toMatchObject({ code: 0 });
+    expect(await works(secrets()[1])).toBe(401);
+    expect(await cli.run(["key", "revoke", account, id, "--yes"])).toMatchObject({ code: 0 });
+    expect((await both("key", "revoke", account, id)).text).toContain("already revoked");
+    // A part of a path that a URL would take for the folder above.
+    expect(await cli.run(["key", "revoke", account, "..", "--yes"])).toMatchObject({ code: 2 });
+    expect(await operator.call("GET", `/accounts/${account}`)).toMatchObject({ deleted_at: null });
+    chmodSync(file, 0o644);
+    expect(await cli.run(["key", "create", account, "x", "--out", file])).toMatchObject({ code: 2 });
+    symlinkSync(file, join(cli.home, "link.csv"));
+    expect((await cli.run(["key", "create", account, "x", "--out", join(cli.home, "link.csv")])).err).toContain(
+      "symbolic link",
+    );
+    expect((await cli.json<Rows>(["key", "list", account])).data).toHaveLength(1);
+  });
+
+  test("prices are raised by dated rows, once, and taken back", async () => {
+    const priced = await operator.model(unique("raise"));
+    const line = ["price", "raise", "--percent", "10", "--from", AT, "--models", `${priced.slice(0, -2)}*`];
+    expect(await cli.run(line)).toMatchObject({ code: 2 });
+    expect((await cli.run([...line, "--dry-run"])).out).toMatch(/1\.00 +1\.10/);
+    expect(await cli.json([...line, "--yes"])).toMatchObject({
+      from: AT,
+      data: expect.arrayContaining([expect.objectContaining({ is_usd: "1.00", will_be_usd: "1.10" })]),
+    });
+    expect((await cli.run([...line, "--yes"])).out).toContain("Nothing to change");
+    const book = await operator.call<{ history: { from: string; prices: object }[] }>("GET", `/models/${priced}`);
+    expect(book.history).toHaveLength(2);
+    expect(book.history[0]).toMatchObject({ from: AT, prices: { input_tokens: { cost_usd: 0.5, price_usd: 1.1 } } });
+    expect(await cli.run(["price", "withdraw", priced, "--from", AT, "--yes"])).toMatchObject({ code: 0 });
+    expect(await cli.run(["price", "withdraw", priced, "--from", AT, "--yes"])).toMatchObject({ code: 3 });
+    const past = ["price", "raise", "--percent", "10", "--from", "2020-01-01", "--models", priced, "--yes"];
+    expect(await cli.run(past)).toMatchObject({ code: 2 });
+    expect(await cli.run([...line.slice(0, -1), "no-such-*"])).toMatchObject({ code: 3 });
+  });
+
+  test("an upstream is drained in its aliases and taken in again, but never the last target", async () => {
+    const [one, two] = [await operator.upstream(sandboxUrl), await operator.upstream(sandboxUrl)];
+    const alias = unique("alias");
+    const target = (id: string) => ({ upstream: id, model });
+    await operator.call("PUT", `/aliases/${alias}`, { targets: [target(one), target(two)] });
+    const drained = async () =>
+      (await operator.call<{ targets: { drain: boolean }[] }>("GET", `/aliases/${alias}`)).targets.map(
+        ({ drain }) => drain,
+      );
+    expect((await cli.run(["upstream", "drain", one, "--dry-run"])).out).toContain(alias);
+    expect(await drained()).toEqual([false, false]);
+    expect(await cli.run(["upstream", "drain", one, "--yes"])).toMatchObject({ code: 0 });
+    expect(await drained()).toEqual([true, false]);
+    expect(await cli.run(["upstream", "drain", two, "--yes"])).toMatchObject({ code: 4 });
+    expect(await cli.run(["upstream", "undrain", one, "--yes"])).toMatchObject({ code: 0 });
+    expect(await drained()).toEqual([false, false]);
+  });
+
+  test("operators get tokens and roles, and a role that may not is refused", async () => {
+    const file = join(cli.home, "operators.csv");
+    const made = await cli.json<{ id: string }>(["operator", "create", "Ada", "read", "--out", file]);
+    const token = /tg-op-\w+/.exec(readFileSync(file, "utf8"))?.[0] ?? "";
+    const env = { TOLLGATE_TOKEN: token };
+    expect(await cli.run(["account", "list"], { env })).toMatchObject({ code: 0 });
+    const refused = await cli.run(["credit", tenant.account, "1", "--reference", "r", "--yes"], { env });
+    expect(refused).toMatchObject({ code: 4 });
+    expect(await cli.run(["operator", "role", made.id, "finance", "--yes"])).toMatchObject({ code: 0 });
+    expect((await cli.json(["status"], { env })).upstreams).toBeNull();
+    expect((await both<Rows>("operator", "list")).text).toContain("Ada");
+    expect((await both<Rows>("events", "--action", "createOperator")).text).toContain("createOperator");
+    expect(await cli.run(["operator", "revoke", made.id, "--yes"])).toMatchObject({ code: 0 });
+    expect(await cli.run(["account", "list"], { env })).toMatchObject({ code: 4 });
+  });
+});
+
+describe("what goes wrong", () => {
+  /** A server that answers anything. */
+  async function answering(answer: Parameters<typeof createServer>[1]): Promise<{ at: string; server: Server }> {
+    const server = createServer({}, answer);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return { at: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
+  }
+
+  test.each<[string, Parameters<typeof createServer>[1], RegExp]>([
+    [
+      "a proxy's HTML",
+      (_, to) => void to.writeHead(502, { "content-type": "text/html" }).end("<h1>Bad</h1>"),
+      /not JSON.*proxy/,
+    ],
+    [
+      "an answer that is cut",
+      (_, to) => {
+        to.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
+        to.write('{"data":[');
+        setTimeout(() => to.destroy(), 20);
+      },
+      /broke off/,
+    ],
+    [
+      "JSON that is cut",
+      (_, to) => void to.writeHead(200, { "content-type": "application/json" }).end('{"data":['),
+      /broke off/,
+    ],
+    ["a redirect", (_, to) => void to.writeHead(307, { location: "http://127.0.0.1:9/" }).end(), /redirect/],
+    ["silence", () => undefined, /in time/],
+  ])("%s is a fault, said without the token", async (_, answer, said) => {
+    const { at, server } = await answering(answer);
+    const env = { TOLLGATE_URL: at };
+    const ended = await cli.run(["account", "list", "--timeout", "0.3"], { env });
+    server.closeAllConnections();
+    server.close();
+    expect(ended).toMatchObject({ code: 1, out: "" });
+    expect(ended.err).toMatch(said);
+    expect(ended.err).not.toContain(ADMIN_TOKEN);
+  });
+
+  test("nothing there, a wrong token, a wrong address", async () => {
+    expect(await cli.run(["status"], { env: { TOLLGATE_URL: "http://127.0.0.1:9" } })).toMatchObject({ code: 1 });
+    const wrong = await cli.run(["account", "list", "--json"], {
+      env: { TOLLGATE_TOKEN: "wrong-token-0123456789abcdef" },
+    });
+    expect(wrong.code).toBe(4);
+    expect(JSON.parse(wrong.err)).toMatchObject({ error: { code: "invalid_admin_token" } });
+    expect(wrong.err).not.toContain("wrong-token");
+    for (const bad of ["http://other.example", "ftp://x", "nonsense", "https://a:b@c.example", `${url}/?a=1`]) {
+      expect(await cli.run(["account", "list", "--url", bad]), bad).toMatchObject({ code: 2 });
+    }
+    expect(await cli.run(["account", "list"], { env: { TOLLGATE_TOKEN: undefined } })).toMatchObject({ code: 2 });
+  });
+
+  test("profiles keep a token in a file of mode 0600, for one address", async () => {
+    const env = { TOLLGATE_URL: undefined, TOLLGATE_TOKEN: undefined };
+    const set = await cli.run(["profile", "set", "here", "--url", url], { env, input: `${ADMIN_TOKEN}\n` });
+    expect(set).toMatchObject({ code: 0 });
+    expect(set.out).not.toContain(ADMIN_TOKEN);
+    const file = join(cli.home, ".config/tollgate/profiles.json");
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(await cli.run(["account", "list"], { env })).toMatchObject({ code: 0 });
+    expect(await cli.run(["account", "list", "--url", "http://127.0.0.1:9"], { env })).toMatchObject({ code: 2 });
+    expect((await cli.run(["account", "list", "--profile", "hree"], { env })).err).toContain("Did you mean here?");
+    const listed = await cli.run(["profile", "list", "--json"], { env });
+    expect(listed.out).not.toContain(ADMIN_TOKEN);
+    chmodSync(file, 0o640);
+    expect((await cli.run(["account", "list"], { env })).err).toContain("chmod 600");
+    chmodSync(file, 0o600);
+    const moved = join(cli.home, "moved.json");
+    writeFileSync(moved, readFileSync(file), { mode: 0o600 });
+    const linked = join(cli.home, "linked.json");
+    symlinkSync(moved, linked);
+    expect((await cli.run(["account", "list"], { env: { ...env, TOLLGATE_PROFILES: linked } })).err).toContain(
+      "symbolic link",
+    );
+    expect(await cli.run(["profile", "remove", "here"], { env })).toMatchObject({ code: 0 });
+    expect(await cli.run(["account", "list"], { env })).toMatchObject({ code: 2 });
+  });
+});
