@@ -22,7 +22,7 @@ export interface CallPage {
 }
 
 /** Rows that one page looks at, at most. */
-const ROWS_LOOKED_AT = 50_000;
+const ROWS_LOOKED_AT = 20_000;
 
 /** With their table's name: `json_each` has a `key` and a `rowid` too. */
 const COLUMNS = [
@@ -44,9 +44,10 @@ interface Found<Row> {
   readonly end: Position | null;
 }
 
-/** The rows that a page looks at. ?1 from, ?2 to, ?3 and ?4 the position to go on from, ?5 the account. */
+/** The rows that a page looks at. ?1 from, ?2 to, ?3 and ?4 the position to go on from, ?5 the account.
+ * One upper bound, of both: an index is entered by one alone, and a page far back would pass over all that is newer. */
 export const lookedAt = ({ account }: Pick<CallFilter, "account">): string =>
-  `from usage_events where ended_ms >= ?1 and ended_ms < ?2 and ended_ms <= ?3 and (ended_ms < ?3 or rowid < ?4)
+  `from usage_events where ended_ms >= ?1 and ended_ms < min(?2, ?3 + 1) and (ended_ms < ?3 or rowid < ?4)
      ${account === undefined ? "and ?5 is null" : "and account = ?5"} order by ended_ms desc, rowid desc`;
 
 async function findEvents(

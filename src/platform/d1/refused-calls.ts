@@ -96,7 +96,7 @@ export async function findRefused(
   const fromRow = after === null ? Number.MAX_SAFE_INTEGER : after.table === 1 ? after.row : 0;
   const range = [filter.fromMs, filter.toMs, after?.atMs ?? Number.MAX_SAFE_INTEGER, fromRow, filter.account ?? null];
   const values = COMPARED.map((column) => filter[column] ?? null);
-  const looked = `from refused_calls where at_ms >= ?1 and at_ms < ?2 and at_ms <= ?3 and (at_ms < ?3 or rowid < ?4)
+  const looked = `from refused_calls where at_ms >= ?1 and at_ms < min(?2, ?3 + 1) and (at_ms < ?3 or rowid < ?4)
     ${filter.account === undefined ? "and ?5 is null" : "and account = ?5"} order by at_ms desc, rowid desc`;
   const compared = COMPARED.map((column, index) => `(?${index + 7} is null or ${column} = ?${index + 7})`).join(
     " and ",
