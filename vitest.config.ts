@@ -17,6 +17,7 @@ const TEST_SECRETS = {
 const PROOF = {
   RENTAL_HISTORIES: process.env.RENTAL_HISTORIES ?? "",
   STORAGE_HISTORIES: process.env.STORAGE_HISTORIES ?? "",
+  PROOF: process.env.PROOF ?? "",
 };
 
 export default defineConfig({

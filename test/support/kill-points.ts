@@ -69,7 +69,7 @@ export const RENTAL_KILL_POINTS = {
   // The answer came, and was not taken in.
   answered: {
     file: COMPUTE,
-    line: "const { refusal, follow } = this.#apply(row.id, call, answer);",
+    line: "const { refusal, follow } = this.#apply(row.id, call, answer, of.repeat);",
     where: "before",
     when: 'call.verb !== "read"',
   },

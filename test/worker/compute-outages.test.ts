@@ -1,4 +1,7 @@
-/** Rented machines on a clock of the test's own, while lists lie, what objects know is lost, and many calls come at once. */
+/**
+ * Rented machines on a clock of the test's own, while lists lie, clocks jump, what objects know is lost, and many calls
+ * come at once.
+ */
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { rows } from "../support/worker/account-support.ts";
@@ -6,10 +9,12 @@ import { call, done } from "../support/worker/operator.ts";
 import {
   audit,
   changes,
+  events,
   fleet,
   HOUR_MS,
   NANO,
   PRICE,
+  priceOf,
   ranMs,
   region,
   renting,
@@ -166,5 +171,137 @@ describe("limits, exactly, under calls at once and evictions", () => {
     expect(fleet.service.executions(renter.seat)).toHaveLength(2);
     await done("PATCH", `/accounts/${renter.account}`, { max_gpus: 6 });
     expect(await launch()).toBe(202);
+  });
+});
+
+describe("our clock, ahead by hours and set back", () => {
+  const DAY_MS = 12 * HOUR_MS;
+
+  it.each([10_000, 3 * HOUR_MS, 2 * DAY_MS])(
+    "by %i ms: what runs goes on, lists and stops too, and the tenant pays what ran",
+    async (aheadMs) => {
+      const renter = await renting(200);
+      const id = await running(renter);
+      await fleet.run(HOUR_MS / 4);
+      fleet.jump(aheadMs);
+      await fleet.run(HOUR_MS / 4);
+      fleet.jump(0 - aheadMs);
+      const fromMs = fleet.nowMs;
+      const lists = () =>
+        fleet.service.calls.filter(
+          ({ path, atMs }) => path === "/gpu-instances" && atMs >= fromMs && atMs <= fleet.nowMs,
+        );
+      // A tenant's call wakes the account, which wakes the broker.
+      expect((await fleet.instance(renter, id)).status).toBe("running");
+      await fleet.run(130_000);
+      expect(lists().length).toBeGreaterThanOrEqual(2);
+      await fleet.evictAccount(renter);
+      const askedMs = fleet.nowMs;
+      expect((await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`)).status).toBe(202);
+      await untilEnded(renter, id, 20_000);
+      const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
+      const books = await audit(renter);
+      expect(200 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(askedMs - startedMs));
+      expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0, operatorLossNanoUsd: 0 });
+    },
+    40_000,
+  );
+
+  it("calls and launches of a minute count a minute, and a stop is not kept back by what was sent", async () => {
+    const renter = await renting(200);
+    fleet.jump(3 * HOUR_MS);
+    for (let launch = 0; launch < 10; launch++) await fleet.launch(renter, region());
+    const poll = () => fleet.call(renter, "GET", "/gpu-instances").then(({ status }) => status);
+    while ((await poll()) === 200);
+    fleet.jump(-3 * HOUR_MS);
+    expect([await poll(), (await fleet.launch(renter, region())).status]).toEqual([429, 429]);
+    await fleet.run(61_000);
+    expect(await poll()).toBe(200);
+    // The broker has learned of it by that call.
+    await fleet.run(61_000);
+    expect((await fleet.launch(renter, region())).status).toBe(202);
+    expect((await fleet.call(renter, "POST", "/gpu-instances/1000/terminate")).status).toBe(202);
+    await untilEnded(renter, 1000, 20_000);
+    expect(await audit(renter)).toMatchObject({ ok: true, problems: [] });
+  });
+
+  it("what it ended for want of money while it was ahead pays to its true end", async () => {
+    const renter = await renting(1.5 * PRICE);
+    const id = await running(renter);
+    await fleet.run(HOUR_MS / 4);
+    fleet.jump(5 * HOUR_MS);
+    await fleet.until("ended", () => fleet.service.executions(renter.seat)[0]?.state === "stopped", 60_000);
+    await fleet.run(10_000);
+    fleet.jump(-5 * HOUR_MS);
+    const shown = await fleet.instance(renter, id);
+    expect([shown.status, shown.termination_reason]).toEqual(["terminated", "credit_depleted"]);
+    const spent = 1.5 * PRICE * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
+    expect(spent).toBeLessThanOrEqual(priceOf(ranMs(renter)));
+    expect(spent).toBeGreaterThanOrEqual(priceOf(HOUR_MS / 4 - 10_000));
+    expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+  });
+});
+
+describe("an upstream that tells another", () => {
+  const HOURS_MS = 3_600_000;
+  const iso = (ms: number) => new Date(ms).toISOString();
+
+  it.each([
+    ["a clock two hours behind", -2 * HOURS_MS],
+    ["a clock a year ahead", 366 * 24 * HOURS_MS],
+  ])("time, with %s: a machine is charged between its launch and the request that ends it", async (_, byMs) => {
+    const renter = await renting(100);
+    fleet.service.lie = ({ started_at, terminated_at, ...machine }) => [
+      {
+        ...machine,
+        started_at: started_at && iso(Date.parse(started_at) + byMs),
+        terminated_at: terminated_at && iso(Date.parse(terminated_at) + byMs),
+      },
+    ];
+    const launchedMs = fleet.nowMs;
+    const id = await running(renter);
+    const seenMs = fleet.nowMs;
+    await fleet.run(HOUR_MS * 1.7 + 7_000);
+    const askedMs = fleet.nowMs;
+    await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`);
+    await untilEnded(renter, id);
+    const books = await audit(renter);
+    const spent = 100 * NANO - (books?.balanceNanoUsd ?? 0);
+    expect(spent).toBeLessThanOrEqual(priceOf(askedMs - launchedMs));
+    // At rest it was last seen to run a minute ago at most.
+    expect(spent).toBeGreaterThanOrEqual(priceOf(askedMs - 61_000 - seenMs));
+    expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+  });
+
+  it("cost, GPU type, name or id twice changes no price; the cost that it showed first is the operator's", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    await fleet.run(HOUR_MS / 2);
+    fleet.service.lie = (machine) => [
+      { ...machine, hourly_rate_usd: 0.01, gpu_type: "B300", gpu_count: 8, estimated_duration_hours: 1 },
+      { ...machine, status: "terminated", terminated_at: machine.started_at },
+      { ...machine, id: machine.id + 500_000, status: "failed" },
+      { ...machine, id: machine.id + 600_000, name: "somebody's", status: "running" },
+      { status: "running" },
+    ];
+    await fleet.run(1.2 * HOUR_MS);
+    const before = changes(renter).length;
+    expect(await fleet.instance(renter, id)).toMatchObject({
+      status: "running",
+      gpu_type: `GPU ${region()}`,
+      gpu_count: 1,
+      hourly_rate_usd: PRICE,
+      estimated_duration_hours: null,
+    });
+    expect(changes(renter)).toHaveLength(before);
+    expect(events("compute_cost_differs")).toHaveLength(0);
+    fleet.service.lie = (machine) => [machine];
+    const askedMs = fleet.nowMs;
+    await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`);
+    await untilEnded(renter, id);
+    const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
+    const books = await audit(renter);
+    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(askedMs - startedMs));
+    expect(books).toMatchObject({ ok: true, problems: [], operatorLossNanoUsd: 0 });
   });
 });

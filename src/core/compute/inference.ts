@@ -8,6 +8,7 @@
  */
 import { type Key, NEW_KEY } from "../account/tenant.ts";
 import { type AccountNumber, asId, type KeyId } from "../ids.ts";
+import { rentalSetBack } from "./clock-back.ts";
 import { bookEnd, closeMachine, openHold } from "./machine-books.ts";
 import { begin, openMachine, turnMachine } from "./machine-rental.ts";
 import { type Act, type Lengths, type MachineRental, msFor, rateFor, type TurnFacts } from "./rental.ts";
@@ -137,6 +138,12 @@ function resumeInference(row: InferenceRow, nowMs: number, { dayMs, roomNanoUsd 
   const loss: Act[] = costNanoUsd > 0 ? [{ act: "loss", n: rental.n, costNanoUsd, estimated: false }] : [];
   const running = { at: "running", fromMs: nowMs, paidUntilMs, goalMs, triedMs: nowMs } as const;
   return { row: withRental(row, { ...held.rental, phase: running }), acts: [...loss, ...held.acts] };
+}
+
+/** Our clock was set back: what lies after now is moved to now. What was charged is not known any more, and stays. */
+export function inferenceSetBack(row: InferenceRow, nowMs: number, lengths: Lengths): Stepped {
+  const { rental, acts } = rentalSetBack(row.rental, nowMs, byDay(lengths));
+  return { row: withRental({ ...row, createdAtMs: Math.min(row.createdAtMs, nowMs) }, rental), acts };
 }
 
 /** The operator ended it: charges to now, releases the rest. */

@@ -63,8 +63,8 @@ export function giveBack(
   const { rate } = rental;
   const acts: MoneyAct[] = [];
   let givenNanoUsd = 0;
-  const recent = rental.recent.map((period): Period => {
-    if (period.toMs <= endMs) return period;
+  const recent = rental.recent.flatMap((period): Period[] => {
+    if (period.toMs <= endMs) return [period];
     const toMs = Math.max(period.fromMs, endMs);
     const [long, short] = [period.toMs - period.fromMs, toMs - period.fromMs];
     const kept = Math.min(period.amountNanoUsd, rateFor(rate.priceNanoUsd, short, hourMs));
@@ -80,7 +80,7 @@ export function giveBack(
       unit: rate.unit,
       quantity: gpuMs(rate.size, long, hourMs) - gpuMs(rate.size, short, hourMs),
     });
-    return { ...period, toMs, amountNanoUsd: kept };
+    return short > 0 ? [{ ...period, toMs, amountNanoUsd: kept }] : [];
   });
   return acts.length === 0 ? { rental, acts, givenNanoUsd } : { rental: { ...rental, recent }, acts, givenNanoUsd };
 }
@@ -176,8 +176,12 @@ export function lossAct(rental: MachineRental, ms: number, hourMs: number, estim
   return { act: "loss", n: rental.n, costNanoUsd, estimated } as const;
 }
 
-/** Drops the charged stretches that were seen running: they are never given back. */
+/** The newest charged stretches are kept all the same: our clock may prove to have been ahead (clock-back.ts). */
+const KEPT_PERIODS = 3;
+
+/** Drops charged stretches that were seen running: they are not given back. */
 export function forgetBefore(rental: MachineRental, lastRunningMs: number): MachineRental {
-  if (!rental.recent.some((period) => period.toMs <= lastRunningMs)) return rental;
-  return { ...rental, recent: rental.recent.filter((period) => period.toMs > lastRunningMs) };
+  const { recent } = rental;
+  const kept = recent.filter(({ toMs }, index) => toMs > lastRunningMs || index >= recent.length - KEPT_PERIODS);
+  return kept.length === recent.length ? rental : { ...rental, recent: kept };
 }

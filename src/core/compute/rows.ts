@@ -74,7 +74,8 @@ function rentedAnswered(
   nowMs: number,
   lengths: Lengths,
 ): Answered<RentedRow> {
-  const sentMs = answer.kind === "not_sent" ? nowMs : answer.sentAtMs;
+  // The broker's clock may be ahead of ours.
+  const sentMs = answer.kind === "not_sent" ? nowMs : Math.min(answer.sentAtMs, nowMs);
   if (isMachine(row)) {
     const outcome = outcomeOf(call.verb, answer, (body) => readMachine(body) ?? null);
     return answered(row, call, outcome, sentMs, nowMs, lengths);

@@ -20,7 +20,9 @@ export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void 
     nowMs,
     nowMs + HOLD_KEPT_MS,
   );
-  // A rental's hold has no end of its own. No other open hold may be due later than one renewed now, or one whose job began now.
+  // A rental's hold has no end of its own.
+  sql.exec("UPDATE holds SET admitted_at_ms = ?1 WHERE rental IS NOT NULL AND open = 1 AND admitted_at_ms > ?1", nowMs);
+  // No other open hold may be due later than one renewed now, or one whose job began now.
   sql.exec(
     `UPDATE holds SET admitted_at_ms = min(admitted_at_ms, ?1), due_ms = min(due_ms, CASE
        WHEN EXISTS (SELECT 1 FROM jobs WHERE jobs.call_id = holds.call_id AND jobs.state = 'running') THEN ?3 ELSE ?2 END)
@@ -41,6 +43,15 @@ export function setBack(sql: Sql, nowMs: number, { ttlMs, jobMs }: Lives): void 
     slot,
   );
   sql.exec("DELETE FROM requests_by_slot WHERE slot > ?", slot);
+  const second = Math.floor(nowMs / 1_000);
+  sql.exec(
+    `INSERT INTO compute_requests SELECT ?1, key_id, sum(calls) FROM compute_requests WHERE second > ?1 GROUP BY key_id
+     ON CONFLICT (second, key_id) DO UPDATE SET calls = calls + excluded.calls`,
+    second,
+  );
+  sql.exec("DELETE FROM compute_requests WHERE second > ?", second);
+  // The launches of a minute are counted by it.
+  sql.exec("UPDATE resources SET created_at_ms = ?1 WHERE created_at_ms > ?1", nowMs);
   // The buckets inside are corrected when they are read.
   sql.exec("UPDATE free_calls SET written_at_ms = ?1 WHERE written_at_ms > ?1", nowMs);
   sql.exec("UPDATE shipments SET sent_at_ms = ?1 WHERE sent_at_ms > ?1", nowMs);

@@ -72,8 +72,8 @@ export class Books {
   readonly lengths: Lengths;
   #heldNanoUsd = 0;
   #openHolds = 0;
-  /** When the newest of the holds read at load was admitted. */
-  readonly latestAdmissionMs: number;
+  /** The latest time in what was read at load: when a hold was admitted, or a resource was changed or asked for. */
+  readonly latestMs: number;
   /** No open hold is due before this time; null: none is open. */
   #nextExpiryMs: number | null;
   #nextPruneMs: number | null;
@@ -97,15 +97,15 @@ export class Books {
     this.resources = new Resources(sql);
     this.inference = new InferenceRentals(sql);
     this.computeRequests = new ComputeRequests(sql);
-    let latestAdmissionMs = 0;
+    let latestMs = this.resources.latestMs();
     const minuteMs = nowMs - MINUTE.spanMs - MINUTE.bucketMs;
     for (const hold of this.holds.recent(Math.min(this.dayRequests.rolledUpAtMs, minuteMs) - CLOCK_SLACK_MS)) {
       this.activities.load(hold);
       this.dayRequests.load(hold);
       if (hold.open) this.#occupy(1, hold.amountNanoUsd);
-      latestAdmissionMs = Math.max(latestAdmissionMs, hold.admittedAtMs);
+      latestMs = Math.max(latestMs, hold.admittedAtMs);
     }
-    this.latestAdmissionMs = latestAdmissionMs;
+    this.latestMs = latestMs;
     this.#nextExpiryMs = this.holds.nextExpiryMs();
     this.#nextPruneMs = this.#oldestGoesMs();
   }

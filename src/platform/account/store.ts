@@ -14,6 +14,7 @@ import { log } from "../log.ts";
 import { SizeWatch } from "../store-sizes.ts";
 import { Alarm } from "./alarm.ts";
 import { setBack } from "./clock.ts";
+import { setRentalsBack } from "./compute/resource-rows.ts";
 import { RefusedBuffer } from "./refused-buffer.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
@@ -74,12 +75,15 @@ export class Store {
     if (!isOpened(this.#storage)) return undefined;
     this.#storage.transactionSync(() => migrate(this.#storage));
     this.#books = new Books(this.sql, clockMs, this.#lives.lengths, this.#refused);
-    const latestMs = Math.max(this.#latestMs, this.#books.latestAdmissionMs);
+    const latestMs = Math.max(this.#latestMs, this.#books.latestMs);
     this.#latestMs = latestMs;
     if (clockMs < latestMs - STEP_MS) {
       this.#books = undefined;
       log({ event: "clock_set_back", by_ms: latestMs - clockMs });
-      this.#storage.transactionSync(() => setBack(this.sql, clockMs, this.#lives));
+      this.#storage.transactionSync(() => {
+        setBack(this.sql, clockMs, this.#lives);
+        setRentalsBack(new Books(this.sql, clockMs, this.#lives.lengths, this.#refused), clockMs);
+      });
       this.#latestMs = clockMs;
       this.#books = new Books(this.sql, clockMs, this.#lives.lengths, this.#refused);
     }

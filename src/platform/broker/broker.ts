@@ -31,7 +31,7 @@ import { log } from "../log.ts";
 import { readSecrets } from "../secrets.ts";
 import { Balance } from "./balance.ts";
 import { migrate } from "./broker-schema.ts";
-import { callControl } from "./control-client.ts";
+import { callControl, LONGEST_PAUSE_MS } from "./control-client.ts";
 import { KeyLane } from "./key-lane.ts";
 import { type ListingPorts, listedAt, nextListMs, runDueLists, runList } from "./lists.ts";
 import { Replicas } from "./replicas.ts";
@@ -42,6 +42,8 @@ const MARKET_KEPT_MS = 5_000;
 const REFERENCES_KEPT_MS = 15_000;
 /** Nobody closes a broker for longer, ms: what lies further ahead was written by another clock. */
 const LONGEST_CLOSED_MS = 300_000;
+/** A step back of the clock up to this passes by itself, ms: machines differ, and are corrected, by less. */
+const STEP_MS = 5_000;
 
 const newCallId = (): CallId => asId<CallId>(crypto.randomUUID());
 
@@ -57,6 +59,8 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   readonly #alarm = new Alarm(this.ctx.storage);
   readonly #replicas = new Replicas(() => Date.now());
   #keys: KeyLane | undefined;
+  /** The latest time that was seen, ms. */
+  #latestMs: number | undefined;
   #references: { readonly all: Promise<readonly string[] | undefined>; readonly atMs: number } | null = null;
   readonly #markets = new Map<Market, { readonly answer: Promise<ControlAnswer>; readonly atMs: number }>();
 
@@ -204,6 +208,7 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
   }
 
   override async alarm(): Promise<void> {
+    this.#look();
     this.#alarm.guard(Date.now());
     const upstream = this.#tables.fact("upstream");
     try {
@@ -219,9 +224,25 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     this.#alarm.finish(upstream === undefined ? null : this.#nextMs(upstream), Date.now());
   }
 
+  /** Notices that the clock was set back, and repairs what it wrote while it was ahead. */
+  #look(): boolean {
+    const nowMs = Date.now();
+    const latestMs = this.#latestMs ?? this.#tables.latestMs();
+    const byMs = latestMs - nowMs;
+    const isBack = byMs > STEP_MS;
+    if (isBack) {
+      log({ event: "clock_set_back", by_ms: byMs });
+      this.ctx.storage.transactionSync(() => this.#tables.setBack(nowMs, byMs, LONGEST_PAUSE_MS));
+    }
+    this.#latestMs = isBack ? nowMs : Math.max(latestMs, nowMs);
+    return isBack;
+  }
+
   /** An alarm does not know the object's name. */
   #serve(upstream: string): void {
+    const isBack = this.#look();
     if (this.#tables.fact("upstream") !== upstream) this.#tables.setFact("upstream", upstream);
+    if (isBack) this.#alarm.arm(this.#nextMs(upstream), Date.now());
   }
 
   /** Undefined while the Worker's secrets are unusable. */

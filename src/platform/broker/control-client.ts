@@ -154,7 +154,8 @@ async function listText(response: Response): Promise<string | undefined> {
   return reader.end();
 }
 
-const LONGEST_PAUSE_MS = 60_000;
+/** How long an upstream can keep us back, ms. */
+export const LONGEST_PAUSE_MS = 60_000;
 
 /** `retry-after` in seconds or as a date, else 5 s. At most a minute, so that an upstream cannot block our stops. */
 function pauseOf(headers: Headers): number {

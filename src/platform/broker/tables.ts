@@ -32,6 +32,32 @@ export class BrokerTables {
     this.#sent = [...kept, { atMs: nowMs, cls }];
   }
 
+  /** The latest time at which something was sent or listed; 0: never. */
+  latestMs(): number {
+    const { at } = this.#sql
+      .exec<{ at: number | null }>("SELECT max(CAST(value AS INTEGER)) AS at FROM facts WHERE name LIKE 'listed %'")
+      .one();
+    return Math.max(at ?? 0, this.#sent.at(-1)?.atMs ?? 0);
+  }
+
+  /**
+   * The clock was set back by so much: times after now were written by a clock that was ahead, and count as now. Else
+   * nothing would be listed, and less could be sent, until the clock has caught up.
+   */
+  setBack(nowMs: number, byMs: number, longestPauseMs: number): void {
+    this.#sql.exec("UPDATE sent SET at_ms = ?1 WHERE at_ms > ?1", nowMs);
+    this.#sent = this.#sent.map((call) => ({ ...call, atMs: Math.min(call.atMs, nowMs) }));
+    const setFacts = (names: string, value: string, ...given: number[]) =>
+      this.#sql.exec(`UPDATE facts SET value = ${value} WHERE ${names}`, nowMs, ...given);
+    const least = "CAST(min(CAST(value AS INTEGER), ?1) AS TEXT)";
+    setFacts("name LIKE 'listed %' OR name IN ('balance_at', 'low_balance_told', 'launch_key_next')", least);
+    // What the last list showed was so then: a little before now.
+    setFacts("name LIKE 'seen %' AND CAST(value AS INTEGER) > ?1", "CAST(CAST(value AS INTEGER) - ?2 AS TEXT)", byMs);
+    setFacts("name = 'paused_until'", "CAST(min(CAST(value AS INTEGER), ?1 + ?2) AS TEXT)", longestPauseMs);
+    const sent = "json_set(value, '$.sentAtMs', min(json_extract(value, '$.sentAtMs'), ?1))";
+    setFacts("name = 'launch_key' AND value <> 'null'", sent);
+  }
+
   watch(account: AccountNumber, watches: readonly Omit<Watch, "account">[]): void {
     this.#sql.exec("DELETE FROM watches WHERE account = ?", account);
     for (const { kind, tags, inTransition } of watches) {

@@ -309,6 +309,52 @@ it("documents in any order, twice and late: it never charges what did not run, a
   );
 });
 
+const anyTime = fc.option(fc.integer({ min: SENT - 2 * DAY, max: SENT + 2 * DAY }));
+const lie = fc.record({
+  afterMs: fc.nat(3 * HOUR),
+  delayMs: fc.nat(60_000),
+  state: fc.constantFrom("pending", "running", "degraded", "preempted", "stopping", "ended"),
+  startedAtMs: anyTime,
+  terminatedAtMs: anyTime,
+  rateNanoUsd: fc.option(fc.integer({ min: 0, max: 9_000_000_000 })),
+  hours: fc.option(fc.integer({ min: 0, max: 500 })),
+  upstreamId: fc.constantFrom(501, 501, 501, 502),
+});
+
+it("whatever an upstream says, by whatever clock: one hold, and charges between the launch, now and the request to end", () => {
+  fc.assert(
+    fc.property(
+      fc.array(lie, { maxLength: 20 }),
+      fc.option(fc.nat(20)),
+      fc.option(fc.integer({ min: 1, max: 6 })),
+      (lies, stopAt, hours) => {
+        const life = new Watched(hours);
+        let nowMs = SENT;
+        let stopMs = Number.POSITIVE_INFINITY;
+        for (const [index, { afterMs, delayMs, state, ...over }] of lies.entries()) {
+          const askedMs = nowMs + afterMs;
+          nowMs = askedMs + delayMs;
+          if (index === stopAt) {
+            stopMs = askedMs;
+            life.turn(stopMs);
+            life.row = wantEnd(life.row, "user", stopMs);
+          }
+          const was = life.row.seen.state;
+          life.sees(shows(state as MachineDocument["state"], over), askedMs, nowMs);
+          if (was === "ended") expect(life.row.seen.state).toBe("ended");
+          let atMs = SENT;
+          for (const { fromMs, toMs } of life.books.stretches().filter((one) => one.toMs > one.fromMs)) {
+            expect(fromMs).toBeGreaterThanOrEqual(atMs);
+            expect(toMs).toBeLessThanOrEqual(Math.min(nowMs, stopMs));
+            atMs = toMs;
+          }
+          if (life.row.seen.state === "ended") expect(life.books.held).toBe(0);
+        }
+      },
+    ),
+  );
+});
+
 it("a turn's stop becomes the row's want, for the first reason only", () => {
   const life = new Watched(null, RATE.priceNanoUsd).sees(shows("running"), SENT + 5_000);
   life.turn(SENT + 2_000 + HOUR);

@@ -8,6 +8,7 @@ import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 
 const HOUR_MS = 5_000;
+const INTERRUPTIBLE = PRICE / 2;
 
 let gateway: TollgateProcess;
 let operator: Operator;
@@ -33,6 +34,8 @@ async function expectExact({ seat, tenant }: Renter, periods = 1): Promise<void>
   expect(await tenant.audit()).toMatchObject({ problems: [], open_holds: 0, held_usd: 0 });
 }
 
+/** The gateway sees now what upstream shows. */
+const reconcile = ({ seat }: Renter) => operator.call("POST", `/compute/${seat}/reconcile`);
 const rent = (balanceUsd: number, fields: Record<string, unknown> = {}) => Renter.make(at, balanceUsd, fields);
 
 describe.concurrent("an instance", () => {
@@ -68,6 +71,76 @@ describe.concurrent("an instance", () => {
     const [execution] = await sandbox.executions(renter.seat);
     expect(execution?.ms).toBeGreaterThanOrEqual(1.5 * HOUR_MS);
     expect(execution?.ms).toBeLessThan(1.5 * HOUR_MS + 3_000);
+  });
+
+  test("topped up before its money is used up runs on, to the call that ends it", async () => {
+    const renter = await rent(PRICE + 0.6);
+    await renter.launch();
+    await eventually("its second hour is short", async () => (await renter.tenant.charges()).length === 1, {
+      withinMs: 20_000,
+    });
+    await operator.call("POST", `/accounts/${renter.tenant.account}/credits`, {
+      kind: "top_up",
+      amount_usd: 5 * PRICE,
+      reference: "at the last",
+    });
+    await eventually("its third hour", async () => (await renter.tenant.charges()).length >= 2, { withinMs: 20_000 });
+    expect((await renter.get(1000)).status).toBe("running");
+    expect((await renter.send("POST", "/gpu-instances/1000/terminate")).status).toBe(202);
+    expect((await renter.until(1000, "terminated")).termination_reason).toBe("user");
+    await expectExact(renter, 4);
+  });
+
+  test("that is preempted pays nothing until it runs again", async () => {
+    const renter = await rent(50);
+    await renter.launch({ interruptible: true, estimated_duration_hours: 5 });
+    await renter.until(1000, "running");
+    const [machine] = await sandbox.executions(renter.seat);
+    await sandbox.force(machine?.id ?? 0, "preempted");
+    await reconcile(renter);
+    expect((await renter.get(1000)).status).toBe("preempted");
+    expect((await renter.send("POST", "/gpu-instances/1000/terminate")).status).toBe(409);
+    const charged = await renter.tenant.charges();
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(await renter.tenant.charges()).toEqual(charged);
+    await sandbox.force(machine?.id ?? 0, "resumed");
+    await reconcile(renter);
+    expect((await renter.get(1000)).status).toBe("running");
+    expect((await renter.send("POST", "/gpu-instances/1000/terminate")).status).toBe(202);
+    await renter.until(1000, "terminated");
+    const [ran] = await sandbox.executions(renter.seat);
+    const ms =
+      (await renter.tenant.charges()).reduce((sum, one) => sum - one.amount_usd, 0) / (INTERRUPTIBLE / HOUR_MS);
+    // Its time is what it was seen to run: less by what passed between a state and the list that showed it.
+    expect(ms).toBeLessThanOrEqual((ran?.ms ?? 0) + 1);
+    expect(ms).toBeGreaterThan(0);
+    expect(await renter.tenant.audit()).toMatchObject({ problems: [], open_holds: 0 });
+  });
+
+  test("whose extension, PATCH and end get no answer, or a late one, has each of them once", async () => {
+    const renter = await rent(100);
+    await renter.launch({ estimated_duration_hours: 20 });
+    const path = "/gpu-instances/1000";
+    const changes: readonly (readonly [string, string, unknown])[] = [
+      ["POST", `${path}/extend`, { hours: 2 }],
+      ["PATCH", path, { container_image: "img:2" }],
+      ["POST", `${path}/terminate`, undefined],
+    ];
+    for (const [index, [method, of, body]] of changes.entries()) {
+      await renter.until(1000, "running");
+      const fault = index === 1 ? { fault: "late", ms: 1_500 } : { fault: "lost_answer" };
+      await sandbox.fault(renter.seat, { ...fault, times: 1 }, { method });
+      // One change at a time: 409 until a list has shown the one before.
+      await eventually(`${method} ${of}`, async () => (await renter.send(method, of, body)).status < 300, {
+        withinMs: 30_000,
+        everyMs: 1_500,
+      });
+    }
+    const ended = await renter.until(1000, "terminated");
+    expect(ended).toMatchObject({ termination_reason: "user" });
+    const [ran, ...others] = await sandbox.executions(renter.seat);
+    expect([ran?.hours, ran?.image, others]).toEqual([22, "img:2", []]);
+    await expectExact(renter, 22);
   });
 
   test("for a fixed time is held whole and ends by itself, paid to its end and no further", async () => {

@@ -54,7 +54,10 @@ export class Renter {
     await operator.call("PUT", `/upstreams/${seat}`, { base_url: sandboxUrl, api_key: `key-${seat}`, ...fields });
     const region = unique("region");
     await sandbox.region(region, { gpu_type: `GPU ${region}`, hourly_rate_usd: 2 });
-    const prices = { gpu_hours: { cost_usd: 2, price_usd: PRICE } };
+    const prices = {
+      gpu_hours: { cost_usd: 2, price_usd: PRICE },
+      interruptible_gpu_hours: { cost_usd: 1, price_usd: PRICE / 2 },
+    };
     const model = encodeURIComponent(`gpu/${encodeURIComponent(`GPU ${region}`)}`);
     await operator.call("PUT", `/models/${model}`, { kind: "gpu", prices });
     return Renter.on(process, seat, region, balanceUsd);

@@ -7,11 +7,15 @@ import { executions, type MachineExecution, type StorageExecution } from "../../
 import { forceResource, type ResourceRequest, setAccount, setRegion } from "../../../sandbox/compute/forced.ts";
 import { catchUp } from "../../../sandbox/compute/timeline.ts";
 import { type Lengths, World } from "../../../sandbox/compute/world.ts";
+import type { Json } from "./operator.ts";
 
 export const SERVICE_URL = "https://compute-service.test";
 
-/** What happens to a call in place of a plain answer. `parked`: executed at once, answered when `letGo` is called. */
-export type CallFault = "lost_answer" | "reset" | "parked" | "refused" | "failing" | "unauthorized";
+/**
+ * What happens to a call in place of a plain answer. `parked`: executed at once, answered when `letGo` is called. `slow`:
+ * executed only then, and not answered.
+ */
+export type CallFault = "lost_answer" | "reset" | "parked" | "slow" | "refused" | "failing" | "unauthorized";
 
 interface WaitingFault {
   readonly fault: CallFault;
@@ -43,7 +47,10 @@ export class MemoryService {
   /** Ids that lists leave out, by account; `all`: every one. */
   readonly #omitted = new Map<string, ReadonlySet<number> | "all">();
   readonly #parked = new Set<() => void>();
-  readonly #log = new Counts();
+  readonly #slow: (() => void)[] = [];
+  #log = new Counts();
+  /** What an answer shows in place of each machine: none, itself, or something else. */
+  lie: (machine: Json) => Json[] = (machine) => [machine];
 
   constructor(lengths: Lengths) {
     this.world = new World(NO_STORAGE, lengths);
@@ -94,8 +101,15 @@ export class MemoryService {
     return this.#parked.size;
   }
 
-  /** Parked answers arrive now. */
+  /** The caller's clock was moved; the service's own was not. */
+  callersClockMoved(byMs: number): void {
+    this.world.advance(0 - byMs);
+    this.#log = new Counts();
+  }
+
+  /** Parked answers arrive now, and slow work is done. */
   letGo(): void {
+    for (const work of this.#slow.splice(0)) work();
     for (const go of this.#parked) go();
     this.#parked.clear();
   }
@@ -129,11 +143,19 @@ export class MemoryService {
     const body = request.body === null ? null : await request.text();
     const account = this.world.holderOf(key)?.account.account ?? "";
     const fault = this.#meet(account, method, path);
-    if (fault !== undefined && !EXECUTED.has(fault)) {
+    if (fault !== undefined && fault !== "slow" && !EXECUTED.has(fault)) {
       this.#record(account, method, path, null, fault !== "reset", new Map());
       if (fault === "reset") throw new Error("Network connection lost.");
       const status = fault === "refused" ? 503 : fault === "failing" ? 500 : 401;
       return Response.json({ error: "A fault." }, { status });
+    }
+    if (fault === "slow") {
+      this.#slow.push(() => {
+        const { status, shown } = this.#execute(account, method, path, key, body);
+        this.#record(account, method, path, status, false, shown);
+      });
+      await this.#park(signal);
+      throw signal?.aborted ? signal.reason : new Error("Network connection lost.");
     }
     const { status, text, shown } = this.#execute(account, method, path, key, body);
     const call = this.#record(account, method, path, status, fault === undefined, shown);
@@ -153,9 +175,16 @@ export class MemoryService {
     const { answer, launched, lists } = dispatch(this.world, this.#log, holder, incoming, 0, null);
     if (launched) this.#log.launched(account);
     const omitted = lists ? this.#omitted.get(account) : undefined;
-    const shownBody = omitted && Array.isArray(answer.body) ? answer.body.filter(keeps(omitted)) : answer.body;
+    const kept = omitted && Array.isArray(answer.body) ? answer.body.filter(keeps(omitted)) : answer.body;
+    const shownBody = answer.status < 300 && /^.gpu-(instances|clusters)/.test(path) ? this.#shown(kept) : kept;
     const shown = answer.status < 300 ? statesOf(shownBody) : new Map<number, string>();
     return { status: answer.status, text: answer.body === null ? null : JSON.stringify(shownBody), shown };
+  }
+
+  #shown(body: Json): Json {
+    if (Array.isArray(body)) return body.flatMap((one) => (typeof one?.status === "string" ? this.lie(one) : [one]));
+    if (body?.instance) return { ...body, instance: this.lie(body.instance)[0] };
+    return typeof body?.status === "string" ? this.lie(body)[0] : body;
   }
 
   #meet(account: string, method: string, path: string): CallFault | undefined {

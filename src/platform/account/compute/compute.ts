@@ -27,7 +27,7 @@ import { within } from "../../wait.ts";
 import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
-import { admitCompute, decideCompute } from "./decide.ts";
+import { admitCompute, decideCompute, type Repeatable } from "./decide.ts";
 import { inOwnWords, standing } from "./image-calls.ts";
 import { saveLaunchKey } from "./launch-keys.ts";
 import { offeredFor } from "./offers.ts";
@@ -77,7 +77,8 @@ export class Compute {
       void this.#watching.nudge(answer.rows);
       return answer;
     }
-    const sending = this.#send(send.placed, send.call, endpoint.seat === null ? null : offered.shared);
+    const tenants = { shared: endpoint.seat === null ? null : offered.shared, repeat: send.repeat };
+    const sending = this.#send(send.placed, send.call, tenants);
     // The waiting is given up, not the call: the row answers as it stands.
     const refusal = await within(ANSWER_WITHIN_MS, sending, null);
     void this.#watching.update();
@@ -168,13 +169,13 @@ export class Compute {
   }
 
   /** Sends a call and applies its answer. Never rejects: what is lost is found again by lists and repeats. */
-  async #send({ upstream, row }: Placed, call: AnyCall, shared: Shared = null): Promise<ComputeRefusal | null> {
+  async #send({ upstream, row }: Placed, call: AnyCall, of: Tenants = ITS_OWN): Promise<ComputeRefusal | null> {
     this.#busy.add(row.id);
     try {
-      const answer = await this.#ask(upstream, row, call, shared);
-      const { refusal, follow } = this.#apply(row.id, call, answer);
+      const answer = await this.#ask(upstream, row, call, of.shared);
+      const { refusal, follow } = this.#apply(row.id, call, answer, of.repeat);
       if (!follow) return refusal;
-      return this.#apply(row.id, follow, await this.#ask(upstream, row, follow)).refusal;
+      return this.#apply(row.id, follow, await this.#ask(upstream, row, follow), of.repeat).refusal;
     } catch (error) {
       log({ event: "compute_answer_failed", resource: row.id, verb: call.verb, error: String(error) });
       return null;
@@ -198,7 +199,7 @@ export class Compute {
     }
   }
 
-  #apply(id: number, call: AnyCall, answer: ControlAnswer): Applied {
+  #apply(id: number, call: AnyCall, answer: ControlAnswer, repeat: Repeatable | null): Applied {
     return (
       this.#store.transact((books, nowMs) => {
         turnDue(books, nowMs);
@@ -209,10 +210,8 @@ export class Compute {
         const { row, acts, refusal, follow = null } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
         store(books, { ...placed, row }, acts, nowMs);
         if (call.verb === "create") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
-        if (row.create === "refused") {
-          books.resources.forgetRepeatable(id);
-          takeBackNew(books, id, nowMs);
-        }
+        if (row.create === "refused") takeBackNew(books, id, nowMs);
+        if (refusal && repeat) books.resources.forgetRepeatable(repeat.keyId, repeat.ref);
         return { refusal: refusal && inOwnWords(books, row, refusal), follow };
       }) ?? NOTHING_APPLIED
     );
@@ -221,6 +220,12 @@ export class Compute {
 
 /** What the decision took the upstream for; null: it does not depend on it. */
 type Shared = boolean | null;
+/** A call that a tenant waits for; what a row wants by itself is nobody's. */
+interface Tenants {
+  readonly shared: Shared;
+  readonly repeat: Repeatable | null;
+}
+const ITS_OWN: Tenants = { shared: null, repeat: null };
 
 /** The operator's end of a row. Storage is deleted only by its id, never with all that runs: its data would be lost. */
 function stopOf(row: ResourceRow, id: number | null, nowMs: number) {

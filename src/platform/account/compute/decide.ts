@@ -2,7 +2,9 @@
  * Decides a compute call in one transaction: who calls, whether the key may, its limits, the row's rule; and stores what
  * was decided before anything is sent upstream (docs/design.md, compute: order of checks).
  */
+
 import { roleRefusal, scopeRefusal } from "../../../core/account/call-access.ts";
+import type { IdempotencyRef } from "../../../core/account/idempotency.ts";
 import { namedLimitRefusal } from "../../../core/account/named-limits.ts";
 import type { ComputeAnswer, ComputeRequest } from "../../../core/compute/calls.ts";
 import { type AnyCall, type Facts, type GpuPrices, type Region, refuse } from "../../../core/compute/facts.ts";
@@ -11,6 +13,7 @@ import { isMachine, type ResourceRow, type StorageKind } from "../../../core/com
 import { rowIsShown } from "../../../core/compute/rows.ts";
 import { mountedBy } from "../../../core/compute/storage-life.ts";
 import type { ComputeEndpoint } from "../../../core/endpoints/compute/compute-endpoint.ts";
+import type { KeyId } from "../../../core/ids.ts";
 import { type Outcome, type Refused, refused } from "../../../core/outcome.ts";
 import { planAt, tenantPrices } from "../../../core/pricing/prices.ts";
 import { authenticate } from "../admission.ts";
@@ -75,10 +78,16 @@ function pricesFor(books: Books, { bookRows }: ComputeRequest, nowMs: number): A
   );
 }
 
-/** What is to be sent for a row, once the transaction stands. */
+/** The key and idempotency key under which a call was recorded. */
+export interface Repeatable {
+  readonly keyId: KeyId;
+  readonly ref: IdempotencyRef;
+}
+
+/** What is to be sent for a row, once the transaction stands. `repeat`: forgotten if upstream refuses it. */
 export interface Decided {
   readonly answer: Extract<ComputeAnswer, { ok: true }>;
-  readonly send: { readonly placed: Placed; readonly call: AnyCall } | null;
+  readonly send: { readonly placed: Placed; readonly call: AnyCall; readonly repeat: Repeatable | null } | null;
 }
 
 /** Reads, or applies the row's rule and stores what it decides. `offered`: for launches and new storage. */
@@ -128,8 +137,9 @@ export function decideCompute(
     const known = books.resources.find(other.id);
     store(books, known ? { ...known, row: other } : placedNew(other, upstream, prices), acts, nowMs);
   }
-  if (request.idempotency) books.resources.recordRepeatable(caller.key.id, request.idempotency, row.id, nowMs);
-  const send = decision.call && { placed: { ...placed, row: stored }, call: decision.call };
+  const repeat = request.idempotency ? { keyId: caller.key.id, ref: request.idempotency } : null;
+  if (repeat) books.resources.recordRepeatable(repeat.keyId, repeat.ref, row.id, nowMs);
+  const send = decision.call && { placed: { ...placed, row: stored }, call: decision.call, repeat };
   return { ok: true, decided: { answer: answer([stored]), send } };
 }
 

@@ -6,6 +6,7 @@ import {
   beginInference,
   endInference,
   inferenceDueMs,
+  inferenceSetBack,
   isOver,
   isUnpaid,
   OPERATORS_KEY,
@@ -62,6 +63,14 @@ export function endHourly(books: Books, rental: number, unused: boolean, nowMs: 
 /** Takes the turns that are due. */
 export function turnInferenceDue(books: Books, nowMs: number, most: number): void {
   for (const placed of books.inference.due(nowMs, most)) storeInference(books, placed, [], nowMs);
+}
+
+/** The clock was set back: brings their money to it. */
+export function setInferenceBack(books: Books, nowMs: number): void {
+  for (const placed of books.inference.live()) {
+    const { row, acts } = inferenceSetBack(placed.row, nowMs, books.lengths);
+    storeInference(books, { ...placed, row }, acts, nowMs);
+  }
 }
 
 /** Pays on those that are unpaid, as far as there is money again. */

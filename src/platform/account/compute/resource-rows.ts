@@ -1,6 +1,7 @@
 /** Reads and stores resources: the row, its money and the time of its next turn, in one transaction. */
 import { budgetRoom } from "../../../core/account/budgets.ts";
 import { moneyRoom } from "../../../core/account/ledger.ts";
+import { rowSetBack } from "../../../core/compute/clock-back.ts";
 import type { Act, Lengths, TurnFacts } from "../../../core/compute/rental.ts";
 import { turn, turnDueMs } from "../../../core/compute/rental-turn.ts";
 import {
@@ -27,12 +28,13 @@ import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
 import type { Books } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
-import { turnInferenceDue, turnUnpaidInference } from "./inference.ts";
+import { setInferenceBack, turnInferenceDue, turnUnpaidInference } from "./inference.ts";
 import { bookActs } from "./rental-bookings.ts";
-import { UNHEARD_MS } from "./watching.ts";
 
 /** A turn of storage that could not go on is tried again after this. */
 const BLOCKED_MS = 1_000;
+/** The broker is told of a row in transition of which nothing was heard for so long, ms: its alarm is set for that. */
+export const UNHEARD_MS = 120_000;
 /** Turns taken in one go. */
 const TURNS_AT_ONCE = 200;
 
@@ -68,14 +70,17 @@ interface Listed {
   readonly sameUntilMs: number | null;
 }
 
+/** The broker's clock may be ahead of ours: its times are now at the latest. */
 export function storeListed(
   books: Books,
   placed: Placed,
-  { document, sameUntilMs }: Listed,
-  askedAtMs: number,
+  { document, sameUntilMs: saidMs }: Listed,
+  listedAtMs: number,
   nowMs: number,
 ): ResourceRow {
   if (document === null && isMadeByLive(books, placed.row)) return placed.row;
+  const askedAtMs = Math.min(listedAtMs, nowMs);
+  const sameUntilMs = saidMs === null ? null : Math.min(saidMs, nowMs);
   const paid = document === null ? placed : withPaidHours(books, placed, document, askedAtMs, nowMs);
   const { row, acts } = rowListed(paid.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
   return store(books, { ...paid, row }, acts, nowMs);
@@ -102,6 +107,15 @@ export function withPaidHours(
   const row = { ...over.row, rental: step.rental };
   bookActs(books, { ...placed, row }, step.acts, nowMs);
   return { ...placed, row };
+}
+
+/** The clock was set back: brings every row to it, with its money. */
+export function setRentalsBack(books: Books, nowMs: number): void {
+  for (const placed of books.resources.watched()) {
+    const { row, acts } = rowSetBack(placed.row, nowMs, books.lengths);
+    store(books, { ...placed, row }, acts, nowMs);
+  }
+  setInferenceBack(books, nowMs);
 }
 
 /** Takes the turns that are due. Called by the alarm and before money is read. */

@@ -6,11 +6,13 @@ import { rowInTransition, rowIsWatched } from "../../../core/compute/rows.ts";
 import type { AccountNumber } from "../../../core/ids.ts";
 import { log } from "../../log.ts";
 import type { Store } from "../store.ts";
+import { UNHEARD_MS } from "./resource-rows.ts";
 
-/** The broker is told again after so long, ms: it may have lost what it was told. */
+/** The broker is told again after so long, ms, or after `UNHEARD_MS`: it may have lost what it was told. */
 const TOLD_AGAIN_MS = 3_600_000;
-/** Sooner where nothing was heard of a row in transition for so long, ms: its alarm is set for that. */
-export const UNHEARD_MS = 120_000;
+/** A step back of the clock by more than this is none that is waited out, ms. */
+const STEP_MS = 5_000;
+const LONG_AGO_MS = 0;
 /** A tenant's read of such a row makes the broker be told again, this often at most, ms. */
 const NUDGED_AFTER_MS = 10_000;
 
@@ -27,6 +29,8 @@ export class Watching {
   /** What each broker was told last, as JSON, by this run of the object; after a restart it is told again. */
   readonly #told = new Map<string, { readonly text: string; readonly atMs: number }>();
   #nudgedMs = 0;
+  /** The latest time that was seen, ms. */
+  #latestMs = 0;
   #last: Promise<void> = Promise.resolve();
 
   constructor(store: Store, broker: (upstream: string) => BrokerPort) {
@@ -54,6 +58,7 @@ export class Watching {
     }));
     if (!now) return;
     const { account, nowMs, wanted } = now;
+    this.#look(nowMs);
     for (const { upstream, watches, unheardMs } of wanted) {
       const text = JSON.stringify(watches);
       const told = this.#told.get(upstream);
@@ -70,11 +75,20 @@ export class Watching {
   /** A tenant reads a row in transition of which nothing was heard for a while. */
   async nudge(rows: readonly ResourceRow[]): Promise<void> {
     const nowMs = Date.now();
+    const isBack = this.#look(nowMs);
     const waits = rows.some((row) => rowInTransition(row, nowMs) && unheard(row, nowMs) >= NUDGED_AFTER_MS);
-    if (!waits || nowMs < this.#nudgedMs + NUDGED_AFTER_MS) return;
+    if (!isBack && (!waits || nowMs < this.#nudgedMs + NUDGED_AFTER_MS)) return;
     this.#nudgedMs = nowMs;
-    for (const [upstream, { text }] of this.#told) this.#told.set(upstream, { text, atMs: 0 });
+    for (const [upstream, { text }] of this.#told) this.#told.set(upstream, { text, atMs: LONG_AGO_MS });
     await this.update();
+  }
+
+  /** Whether the clock was set back. Brokers are told again then: their alarms may wait until it has caught up. */
+  #look(nowMs: number): boolean {
+    const isBack = nowMs < this.#latestMs - STEP_MS;
+    this.#latestMs = isBack ? nowMs : Math.max(this.#latestMs, nowMs);
+    if (isBack) for (const [upstream, { text }] of this.#told) this.#told.set(upstream, { text, atMs: LONG_AGO_MS });
+    return isBack;
   }
 
   async #tell(

@@ -93,6 +93,17 @@ export class Resources {
     );
   }
 
+  /** When one that lives was last changed or asked for; 0: none lives. */
+  latestMs(): number {
+    const { at } = this.#sql
+      .exec<{ at: number | null }>(
+        `SELECT max(max(coalesce(json_extract(row, '$.changedAtMs'), 0), coalesce(json_extract(row, '$.seen.askedAtMs'), 0)))
+           AS at FROM resources WHERE live = 1`,
+      )
+      .one();
+    return at ?? 0;
+  }
+
   isLive(id: number): boolean {
     return this.#sql.exec("SELECT 1 FROM resources WHERE id = ? AND live = 1", id).toArray().length > 0;
   }
@@ -157,9 +168,9 @@ export class Resources {
     );
   }
 
-  /** Frees the idempotency key of a launch that was refused after all. */
-  forgetRepeatable(resource: number): void {
-    this.#sql.exec("DELETE FROM compute_repeats WHERE resource = ?", resource);
+  /** Frees the idempotency key of a call that was refused after all: sent again, it is decided anew. */
+  forgetRepeatable(key: KeyId, ref: IdempotencyRef): void {
+    this.#sql.exec("DELETE FROM compute_repeats WHERE key_id = ? AND ref = ?", key, ref.keyHmac);
   }
 
   /** When instances and clusters were launched since then. */
