@@ -33,6 +33,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { EVENTS: "10000000" },
   },
   {
+    what: "late and lost answers of each verb of compute",
+    args: [vitest, "run", "--project", "worker", "compute-late"],
+    env: { PROOF: "1" },
+  },
+  {
     what: "memory of large bodies",
     args: [vitest, "run", "--project", "e2e", "test/e2e/input/body-memory.test.ts"],
     env: { ALL_BODIES: "1" },
