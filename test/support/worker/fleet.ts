@@ -195,10 +195,10 @@ export class Fleet {
 
   #objects(): Alarmed[] {
     return [
-      ...[...this.#seats].map((name) => ({ name, seat: null, stub: this.brokerStub(name) as never })),
+      ...[...this.#seats].map((seat) => ({ name: brokerOf(seat), seat: null, stub: this.brokerStub(seat) as never })),
       ...this.renters.map((renter) => ({
-        name: renter.account,
-        seat: renter.seat,
+        name: `account ${renter.account}`,
+        seat: brokerOf(renter.seat),
         stub: this.accountStub(renter) as never,
       })),
     ];
@@ -259,6 +259,9 @@ export class Fleet {
     vi.setSystemTime(nowMs);
   }
 }
+
+/** A seat may have the name of its account. */
+const brokerOf = (seat: string) => `broker ${seat}`;
 
 /** Learns when these are due. */
 async function read(alarms: Map<Alarmed, number | null>, objects: readonly Alarmed[]): Promise<void> {
