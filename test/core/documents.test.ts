@@ -60,7 +60,7 @@ describe("the documents", () => {
 
 /** Whether a file has a test or a group of tests of exactly this name. Long names stand on a line of their own. */
 function hasTest(source: string, name: string): boolean {
-  const isTitle = (line: string) => /\b(it|test|describe)\b.*["`]|^\s*(\]\)\()?["`]/.test(line);
+  const isTitle = (line: string) => /\b(it|test|describe)\b.*["`]|^\s*(\](?: as const)?\)\()?["`]/.test(line);
   const named = ['"', "`"].map((quote) => `${quote}${name}${quote}`);
   return source.split("\n").some((line) => isTitle(line) && named.some((title) => line.includes(title)));
 }

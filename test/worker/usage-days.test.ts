@@ -21,7 +21,7 @@ import {
   START,
 } from "../support/worker/usage-support.ts";
 
-const TABLES = ["usage_events", "usage_hours", "usage_days", "usage_late_hours"];
+const TABLES = ["usage_events", "usage_hours", "usage_days", "usage_late_hours", "histograms"];
 const RESET = "update usage_progress set summed_until_ms = 0, days_summed_until_ms = 0, kept_from_ms = 0";
 const empty = () =>
   env.BOOKS.batch([...TABLES.map((table) => `delete from ${table}`), RESET].map((sql) => env.BOOKS.prepare(sql)));

@@ -29,7 +29,7 @@ test("input is read in pages; a deleted response is gone, once and for all, and 
     status: 400,
     body: { error: { param: "limit" } },
   });
-  const calls = async () => (await operator.sandbox.allCalls()).length;
+  const calls = async () => (await operator.sandbox.allCalls()).filter(({ path }) => path.includes(id)).length;
   const unknown = await asked("DELETE", "resp_nothing", stranger);
   expect(unknown).toMatchObject(UNKNOWN);
   const before = await calls();
@@ -39,6 +39,7 @@ test("input is read in pages; a deleted response is gone, once and for all, and 
 
   expect(await asked("DELETE", id)).toEqual({ status: 200, body: { id, object: "response", deleted: true } });
   const after = await calls();
+  expect(after).toBeGreaterThan(before);
   for (const [method, path] of [
     ["DELETE", id],
     ["GET", id],

@@ -31,7 +31,7 @@ async function barriers(page: Page): Promise<string[]> {
 /** The page shows its data. */
 async function shown(page: Page): Promise<void> {
   await page.locator("h1").waitFor();
-  await page.locator('[aria-busy="true"], .loading').waitFor({ state: "detached" });
+  await page.waitForFunction(() => !document.querySelector('[aria-busy="true"], .loading'));
 }
 
 /** How many pixels of the page stand beside the screen. */
@@ -89,9 +89,14 @@ describe.runIf(hasBrowser)("a tenant", () => {
 
   test("stops a stream: what had come is charged, and the gateway knows that the client left", async () => {
     const { page, complaints } = await openPage(browser, url);
+    // The page's own call, answered slowly enough to be stopped.
+    const slow = { sandbox_output_tokens: 400, sandbox_frame_delay_ms: 50, max_tokens: 400 };
+    await page.route("**/chat/completions", (route) =>
+      route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ...slow }) }),
+    );
     await signIn(page, tenant.key, "/playground");
     await page.getByLabel("Model").selectOption(model);
-    await page.getByLabel("Message").fill("word ".repeat(120));
+    await page.getByLabel("Message").fill("word");
     await page.getByRole("button", { name: "Send" }).click();
     await expect.poll(async () => ((await page.getByRole("log").textContent()) ?? "").length).toBeGreaterThan(0);
     await page.getByRole("button", { name: "Stop" }).click();
@@ -144,7 +149,7 @@ describe.runIf(hasBrowser)("a tenant", () => {
       await page.goto(`/console${path.replace("@", tenant.account)}`);
       await shown(page);
       expect(await barriers(page), path).toEqual([]);
-      expect(await beside(page), path).toBe(0);
+      expect(await beside(page), path).toBeLessThanOrEqual(0);
     }
     expect(complaints).toEqual([]);
     await page.context().close();

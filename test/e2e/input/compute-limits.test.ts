@@ -162,12 +162,17 @@ describe("each status of the contract's errors", () => {
   let renter: Renter;
   let hourly: number;
   let poor: Renter;
+  let oneTier: Renter;
   let scopeless: string;
   let disabled: string;
 
   beforeAll(async () => {
     renter = await rich();
     poor = await Renter.make(process, PRICE * 1.5);
+    oneTier = await rich();
+    const gpu = encodeURIComponent(`gpu/${encodeURIComponent(`GPU ${oneTier.region}`)}`);
+    const prices = { gpu_hours: { cost_usd: 2, price_usd: PRICE } };
+    await operator.call("PUT", `/models/${gpu}`, { kind: "gpu", prices });
     hourly = (await renter.launch()).body.id;
     scopeless = (await operator.key(renter.tenant.account)).key;
     const enabled = await operator.tenant({ compute_enabled: true }, { scopes: ["compute"] });
@@ -224,7 +229,7 @@ describe("each status of the contract's errors", () => {
       status: 400,
       why: "a tier not sold",
       text: /`interruptible`/,
-      send: () => renter.launch({ interruptible: true }),
+      send: () => oneTier.launch({ interruptible: true }),
     },
     {
       status: 400,

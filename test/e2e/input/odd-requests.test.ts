@@ -53,7 +53,7 @@ async function expectCalls(count: number): Promise<void> {
 
 describe("what comes to the Worker is answered without a 5xx, and calls nobody", () => {
   const cases: [string, () => string, number][] = [
-    ["OPTIONS *", () => request("OPTIONS * HTTP/1.1"), 204],
+    ["OPTIONS *", () => request("OPTIONS * HTTP/1.1"), 404],
     ["OPTIONS of an operator's path", () => request("OPTIONS /admin/accounts HTTP/1.1"), 401],
     ["GET *", () => request("GET * HTTP/1.1"), 404],
     ["TRACE", () => request("TRACE /v1/models HTTP/1.1", "max-forwards: 1"), 404],
