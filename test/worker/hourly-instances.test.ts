@@ -323,8 +323,14 @@ it("a clock that is set back ends no rental's hold", async () => {
   await scene.put();
   await scene.later(HOUR);
   await scene.later(-2 * HOUR);
+  // Sees the clock as it is now: from here on its time counts.
+  await scene.audit();
   await scene.later(10 * 60_000);
   expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 1, held_usd: 24 * PRICE, operator_loss_usd: 0 });
   await accountObject(env, asId<AccountNumber>(scene.renter.number)).endHourly(1000);
-  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: 100 });
+  expect(await scene.audit()).toMatchObject({
+    ok: true,
+    open_holds: 0,
+    balance_usd: expect.closeTo(100 - PRICE / 6, 8),
+  });
 });
