@@ -1,0 +1,51 @@
+/** The page of single calls, newest first: filters, live, and a table in the API's order. Operators and tenants have it. */
+import { useAddress } from "./address.ts";
+import { Filters } from "./filters.tsx";
+import { Head } from "./frame.tsx";
+import { useList } from "./list.ts";
+import { Fault } from "./notices.tsx";
+import { type Column, Table } from "./table.tsx";
+
+const PAGE = 100;
+const LIVE_EVERY_MS = 2_000;
+
+interface Props<Row> {
+  /** The API's path of the list. */
+  readonly path: string;
+  readonly filters: Parameters<typeof Filters>[0]["of"];
+  readonly columns: readonly Column<Row>[];
+}
+
+export function CallsPage<Row extends { readonly id: string }>({ path, filters, columns }: Props<Row>) {
+  const { query, set } = useAddress();
+  const { from, to, live } = query;
+  const named = Object.fromEntries(filters.map(({ name }) => [name, query[name]]));
+  const list = useList<Row>(path, { ...named, from, to, limit: PAGE }, live ? LIVE_EVERY_MS : undefined);
+  return (
+    <>
+      <Head title="Calls">
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={Boolean(live)}
+            onChange={(event) => set({ live: event.currentTarget.checked ? "1" : null })}
+          />{" "}
+          Live
+        </label>
+      </Head>
+      <Filters of={filters} />
+      <Fault error={list.error} retry={list.reload} />
+      <Table
+        name="calls"
+        caption="Calls"
+        ordered
+        columns={columns}
+        rows={list.rows ?? (list.error ? [] : undefined)}
+        idOf={({ id }) => id}
+        busy={list.busy}
+        more={list.more}
+        empty="No such calls. Clear the filters, or wait some seconds after a call has ended."
+      />
+    </>
+  );
+}
