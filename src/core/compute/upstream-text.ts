@@ -9,8 +9,9 @@ export function scrubbed(text: string, row: RentedRow): string {
   const name = isMachine(row) ? row.launched.name : row.asked.name;
   // Another tag is that of storage which the same launch makes: its id is ours.
   const named = text.replace(TAGS, (tag) => (tag === row.tag ? name : String(parseTag(tag)?.id ?? "")));
+  const known = ids(row);
   return named.replace(/\d+/g, (digits, at: number) => {
-    const ours = ids(row).get(Number(digits));
+    const ours = known.get(Number(digits));
     // A size or a count is no id.
     return ours === undefined || /^ (?:GB|GPU|USD)/.test(named.slice(at + digits.length)) ? digits : String(ours);
   });
