@@ -34,15 +34,15 @@ import {
   toIso,
   toIsoOrNull,
 } from "../kit/serializers.ts";
+import { someAtOnce } from "../kit/some-at-once.ts";
 import { AccountAnswer, AccountBody, AccountPatch } from "./account-schema.ts";
 import { refusePlanLoss } from "./alias-loss.ts";
 import { fromTime } from "./model-rules.ts";
 import { moveSeat, requireSeat, stillLive, takeFirstSeat } from "./seats.ts";
 
 const OPENING_REFERENCE = "opening";
-/** Listing asks each account's object: a Worker may make a bounded number of calls, and few at once. */
+/** Listing asks each account's object: a Worker may make a bounded number of calls. */
 const MOST_LISTED = 100;
-const ASKED_AT_ONCE = 10;
 
 const serializeAccount = (account: Account, nowMs: number) => ({
   id: account.id,
@@ -157,16 +157,10 @@ export function addAccounts(api: AdminRoutes): void {
   api.add(list, async ({ work: context, query }) => {
     const { limit, cursor } = pageRequest(query);
     const page = await listAccounts(context.books, { limit: Math.min(limit, MOST_LISTED), cursor });
-    const data: z.input<typeof AccountAnswer>[] = [];
-    for (let start = 0; start < page.data.length; start += ASKED_AT_ONCE) {
-      const some = page.data.slice(start, start + ASKED_AT_ONCE);
-      const accounts = await Promise.all(some.map((row) => context.account(row.number).describe()));
-      data.push(
-        ...accounts
-          .filter((account) => account !== undefined)
-          .map((account) => serializeAccount(account, context.now())),
-      );
-    }
+    const accounts = await someAtOnce(page.data, ({ number }) => context.account(number).describe());
+    const data = accounts
+      .filter((account) => account !== undefined)
+      .map((account) => serializeAccount(account, context.now()));
     return ok({ data, next_cursor: page.nextCursor });
   });
 

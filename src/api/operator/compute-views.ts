@@ -12,6 +12,7 @@ import { toUsd } from "../../core/pricing/money.ts";
 import type { AdminContext } from "../kit/context.ts";
 import { timeAnswer, usdAnswer } from "../kit/fields.ts";
 import { toIso, toIsoOrNull } from "../kit/serializers.ts";
+import { someAtOnce } from "../kit/some-at-once.ts";
 
 export const ResourceAnswer = z
   .object({
@@ -157,21 +158,16 @@ export interface Marked {
   readonly known: KnownTag | null;
 }
 
-/** Accounts asked at once. */
-const ASKED_AT_ONCE = 10;
-
 /** Asks the accounts in the tags which of these are theirs. */
 export async function marked(context: AdminContext, upstream: string, seen: readonly Seen[]): Promise<Marked[]> {
   const known = new Map<string, KnownTag>();
   const accounts = [...new Set(seen.flatMap(({ account }) => account ?? []))];
-  for (let first = 0; first < accounts.length; first += ASKED_AT_ONCE) {
-    const answers = accounts.slice(first, first + ASKED_AT_ONCE).map((number) => {
-      const tags = seen.filter(({ account }) => account === number).map(({ tag }) => tag);
-      return context.account(number).knownTags([...new Set(tags)]);
-    });
-    for (const found of (await Promise.all(answers)).flatMap((tags) => tags ?? [])) {
-      if (found.upstream === upstream) known.set(found.tag, found);
-    }
+  const answers = await someAtOnce(accounts, (number) => {
+    const tags = seen.filter(({ account }) => account === number).map(({ tag }) => tag);
+    return context.account(number).knownTags([...new Set(tags)]);
+  });
+  for (const found of answers.flatMap((tags) => tags ?? [])) {
+    if (found.upstream === upstream) known.set(found.tag, found);
   }
   return seen.map((one) => {
     const found = known.get(one.tag) ?? null;

@@ -16,10 +16,10 @@ import { KeyAnswer, serializeKey } from "../kit/key-schema.ts";
 import { invalid } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso } from "../kit/serializers.ts";
+import { someAtOnce } from "../kit/some-at-once.ts";
 
 /** More keys than ever have the same last four characters by chance. */
 const MOST_FOUND = 50;
-const ASKED_AT_ONCE = 10;
 
 const Found = z
   .object({
@@ -95,11 +95,7 @@ export function addKeyLookup(api: AdminRoutes): void {
     }
     const found =
       key === undefined ? await keysByLastFour(context.books, lastFour ?? "", MOST_FOUND) : await byKey(context, key);
-    const data: Shown[] = [];
-    for (let start = 0; start < found.length; start += ASKED_AT_ONCE) {
-      const some = await Promise.all(found.slice(start, start + ASKED_AT_ONCE).map((one) => shown(context, one)));
-      data.push(...some.flatMap((one) => one ?? []));
-    }
+    const data = (await someAtOnce(found, (one) => shown(context, one))).filter((one) => one !== undefined);
     const four = lastFour ?? key?.slice(-4);
     return ok({
       data: data.map((one) => ({ ...one, secret: one.key.last_four === four ? "current" : "earlier" }) as const),
