@@ -45,10 +45,9 @@ const root = join(import.meta.dirname, "..");
 const config = () => readConfig({ config: join(root, "wrangler.toml") });
 
 export async function makeBundles(): Promise<Bundles> {
-  const { minify } = config();
   const { define, main } = miniflareOptions(config());
   if (!main) throw new Error("wrangler.toml names no main module");
-  const gateway = await bundle(main, define, minify);
+  const gateway = await bundle(main, define, true);
   const bare = await bundle(join(import.meta.dirname, "bare.ts"), {});
   return { gateway, bare, gatewayGzippedKb: gzipSync(gateway).length / 1024 };
 }

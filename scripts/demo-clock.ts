@@ -3,13 +3,17 @@
  * `x-demo-clock`. Nothing else is different, so what it books, ships and sums up is as true as any other day's. Alarms are
  * set on the machine's own clock, as far ahead as the gateway meant.
  */
-import type { Plugin } from "esbuild";
+import { readFileSync } from "node:fs";
+import type { Plugin } from "rolldown";
+
+/** Names the real module behind the one that wraps it. */
+const REAL = "?real";
 
 export const DEMO_CLOCK = "x-demo-clock";
 
 const wrapped = (main: string, beginsMs: number): string => `
-import worker, { Account as RealAccount } from ${JSON.stringify(`${main}?real`)};
-export { Broker } from ${JSON.stringify(`${main}?real`)};
+import worker, { Account as RealAccount } from ${JSON.stringify(main + REAL)};
+export { Broker } from ${JSON.stringify(main + REAL)};
 
 const machine = Date.now.bind(Date);
 // While modules load, workerd has no time: the clock begins with the first request.
@@ -49,10 +53,12 @@ export default {
 
 export const demoClock = (beginsMs: number): Plugin => ({
   name: "demo-clock",
-  setup({ onLoad, onResolve }) {
-    onResolve({ filter: /\?real$/ }, ({ path }) => ({ path: path.replace(/\?real$/, ""), suffix: "?real" }));
-    onLoad({ filter: /src\/index\.ts$/ }, ({ path, suffix }) =>
-      suffix === "?real" ? undefined : { contents: wrapped(path, beginsMs), loader: "ts" },
-    );
+  resolveId: { filter: { id: /\?real$/ }, handler: (id) => id },
+  load: {
+    filter: { id: /src\/index\.ts(\?real)?$/ },
+    handler: (id) =>
+      id.endsWith(REAL)
+        ? { code: readFileSync(id.slice(0, -REAL.length), "utf8"), moduleType: "ts" }
+        : { code: wrapped(id, beginsMs), moduleType: "js" },
   },
 });

@@ -4,14 +4,14 @@
  * Worker's first deployment needs. `--dry-run` stops after the build and needs no network.
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { makeAssets } from "./assets.ts";
-import { MOST_GZIPPED_KB } from "./bundle.ts";
+import { bundle, MOST_GZIPPED_KB } from "./bundle.ts";
 import { commitOf } from "./commit.ts";
 import { lengthFaults } from "./true-lengths.ts";
 
@@ -23,8 +23,10 @@ const { values: flags } = parseArgs({
 
 checkLengths(flags["secrets-file"]);
 await makeAssets();
-checkBundle();
-if (!flags["dry-run"]) deploy(flags["secrets-file"]);
+const out = mkdtempSync(join(tmpdir(), "tollgate-bundle-"));
+process.on("exit", () => rmSync(out, { recursive: true, force: true }));
+const built = await build(out);
+if (!flags["dry-run"]) deploy(built, flags["secrets-file"]);
 
 function checkLengths(secretsFile: string | undefined): void {
   const { vars } = readConfig({ config: join(root, "wrangler.toml") });
@@ -32,22 +34,28 @@ function checkLengths(secretsFile: string | undefined): void {
   if (faults.length > 0) fail(faults.join("\n"));
 }
 
-/** Bundles without uploading. A bundle that is too large stops the deployment before anything has changed. */
-function checkBundle(): void {
-  const out = mkdtempSync(join(tmpdir(), "tollgate-bundle-"));
-  try {
-    wrangler(["deploy", "--dry-run", "--outdir", out], "quiet");
-    const scripts = readdirSync(out).filter((name) => name.endsWith(".js"));
-    const bytes = scripts.reduce((sum, name) => sum + gzipSync(readFileSync(join(out, name))).length, 0);
-    const size = `${(bytes / 1024).toFixed(1)} KB gzipped of at most ${MOST_GZIPPED_KB} KB`;
-    if (bytes > MOST_GZIPPED_KB * 1024) fail(`The bundle is too large: ${size}.`);
-    process.stdout.write(`bundle: ${size}\n`);
-  } finally {
-    rmSync(out, { recursive: true, force: true });
-  }
+/**
+ * Returns wrangler's command that uploads the bundle as it is. A bundle that is too large, or that wrangler would not
+ * take, stops the deployment before anything has changed.
+ */
+async function build(folder: string): Promise<readonly string[]> {
+  const { main } = readConfig({ config: join(root, "wrangler.toml") });
+  if (main === undefined) fail("wrangler.toml names no main module.");
+  const code = await bundle(main, {}, true);
+  const bytes = gzipSync(code).length;
+  const size = `${(bytes / 1024).toFixed(1)} KB gzipped of at most ${MOST_GZIPPED_KB} KB`;
+  if (bytes > MOST_GZIPPED_KB * 1024) fail(`The bundle is too large: ${size}.`);
+  const file = join(folder, "index.js");
+  writeFileSync(file, code);
+  const upload = ["deploy", file, "--no-bundle", "--minify=false", "--config", join(root, "wrangler.toml")];
+  wrangler([...upload, "--dry-run", "--outdir", join(folder, "uploaded")], "quiet");
+  const uploaded = readFileSync(join(folder, "uploaded/index.js"), "utf8");
+  if (!uploaded.startsWith(code.trimEnd())) fail("wrangler would upload something else than the bundle.");
+  process.stdout.write(`bundle: ${size}\n`);
+  return upload;
 }
 
-function deploy(secretsFile: string | undefined): void {
+function deploy(upload: readonly string[], secretsFile: string | undefined): void {
   const config = readConfig({ config: join(root, "wrangler.toml") });
   const database = config.d1_databases[0]?.database_name ?? fail("wrangler.toml names no D1 database.");
   const consumers: { queue: string; dead_letter_queue?: string }[] = config.queues.consumers ?? [];
@@ -59,7 +67,7 @@ function deploy(secretsFile: string | undefined): void {
   if (exists) migrate();
   // wrangler runs in the project's folder; the operator may be elsewhere.
   wrangler(
-    ["deploy", "--var", `COMMIT:${commitOf(root)}`, ...(secretsFile ? ["--secrets-file", resolve(secretsFile)] : [])],
+    [...upload, "--var", `COMMIT:${commitOf(root)}`, ...(secretsFile ? ["--secrets-file", resolve(secretsFile)] : [])],
     "shown",
   );
   if (!exists) migrate();
@@ -68,9 +76,14 @@ function deploy(secretsFile: string | undefined): void {
 type Manner = "quiet" | "shown" | "may exist" | "may fail";
 
 /** Runs wrangler. Returns false only if it may fail and did. */
-function wrangler(args: string[], manner: Manner): boolean {
+function wrangler(args: readonly string[], manner: Manner): boolean {
   const shown = manner === "shown";
-  const child = spawnSync("wrangler", args, { cwd: root, env, stdio: shown ? "inherit" : "pipe", encoding: "utf8" });
+  const child = spawnSync("wrangler", [...args], {
+    cwd: root,
+    env,
+    stdio: shown ? "inherit" : "pipe",
+    encoding: "utf8",
+  });
   if (child.status === 0) return true;
   if (manner === "may fail") return false;
   const said = `${child.stdout ?? ""}${child.stderr ?? ""}`;

@@ -7,8 +7,9 @@
 import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { Plugin } from "esbuild";
+import { pathToFileURL } from "node:url";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
+import type { Plugin } from "rolldown";
 import { bundle } from "./bundle.ts";
 import { openCrons } from "./crons.ts";
 import { type Say, sayAs } from "./log.ts";
@@ -30,10 +31,17 @@ export interface WorkerSpec {
   readonly plugins?: readonly Plugin[];
 }
 
+/** Lets tests build a gateway with stops inside: `TEST_BUILD_PLUGIN` names a module that exports a bundler plugin. */
+async function pluginsOfTests(): Promise<Plugin[]> {
+  const file = process.env.TEST_BUILD_PLUGIN;
+  return file ? [((await import(pathToFileURL(file).href)) as { default: Plugin }).default] : [];
+}
+
 /** Resolves when its socket listens and its database is up to date. */
 export async function startWorker(spec: WorkerSpec, state: State, running: Running): Promise<void> {
   const config = await readWorkerConfig(spec.config);
-  const script = await bundle(config.main, config.define, false, spec.plugins);
+  const plugins = [...(spec.plugins ?? []), ...(await pluginsOfTests())];
+  const script = await bundle(config.main, config.define, false, plugins);
   const name = config.name ?? spec.label;
   const assets = assetsOf(config, `${name}-assets`);
   const say = sayAs(spec.label);

@@ -3,10 +3,9 @@
  * sets a call to the test beside a line of each, and fails where a line has moved. At such a call the test says to go on,
  * or kills workerd while it waits.
  */
-import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Plugin } from "esbuild";
+import type { Plugin } from "rolldown";
 
 interface Point {
   /** Under src. */
@@ -131,14 +130,14 @@ export const FILES: ReadonlySet<string> = new Set([
 
 const plugin: Plugin = {
   name: "kill-points",
-  setup(build) {
-    const url = process.env.KILL_SWITCH_URL;
-    if (!url) throw new Error("KILL_SWITCH_URL is not set");
-    build.onLoad({ filter: /\/src\/(api|core|gateway|platform)\/.*\.ts$/ }, ({ path }) => {
-      const file = path.slice(path.lastIndexOf("/src/") + "/src/".length);
-      if (!FILES.has(file)) return undefined;
-      return { contents: withPoints(file, readFileSync(path, "utf8"), url), loader: "ts" };
-    });
+  transform: {
+    filter: { id: /\/src\/(api|core|gateway|platform)\/.*\.ts$/ },
+    handler(source, id) {
+      const url = process.env.KILL_SWITCH_URL;
+      if (!url) throw new Error("KILL_SWITCH_URL is not set");
+      const file = id.slice(id.lastIndexOf("/src/") + "/src/".length);
+      return FILES.has(file) ? withPoints(file, source, url) : undefined;
+    },
   },
 };
 export default plugin;
