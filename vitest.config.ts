@@ -47,7 +47,10 @@ export default defineConfig({
                   TEST_MIGRATIONS: await readD1Migrations("./migrations"),
                   TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
                 },
-                queueConsumers: { "tollgate-usage": { maxBatchTimeout: 0.05 } },
+                queueConsumers: {
+                  "tollgate-usage": { maxBatchTimeout: 0.05 },
+                  "tollgate-webhooks": { maxBatchTimeout: 0.05 },
+                },
               },
             };
           }),

@@ -21,6 +21,8 @@ import type { OperatorTotals } from "./tables/operator-losses.ts";
 
 /** Attempts to sum the operator's losses in slices if they change meanwhile; after that they are summed in one go. */
 const TRIES = 3;
+/** Of a problem in an alert. */
+const LONGEST_PROBLEM = 300;
 
 export async function audit(store: Store): Promise<Audit | undefined> {
   const opened = store.transact((books, nowMs) => {
@@ -60,6 +62,10 @@ function conclude(
     ...spendingProblems(books, entries.chargedNanoUsd, nowMs),
     ...activityProblems(books, nowMs),
   ];
+  if (problems.length > 0 && books.alerts.firstToday("audit", nowMs)) {
+    const data = { problems: problems.slice(0, EXAMPLES).map((problem) => problem.slice(0, LONGEST_PROBLEM)) };
+    books.alerts.tell(books.tenants.account().id, { type: "audit.failed", data }, nowMs);
+  }
   const { overrunNanoUsd, operatorLossNanoUsd } =
     totals?.version === books.operatorBook.version ? totals : books.operatorBook.totals("", null);
   return {

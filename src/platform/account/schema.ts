@@ -281,6 +281,22 @@ const MIGRATIONS: readonly string[] = [
   -- When a subject was last charged on that day; null in rows of before.
   ALTER TABLE spent_by_day ADD COLUMN last_ms INTEGER;
   `,
+  `
+  -- What was told in its window, so that it is told once: of a budget, a target sold at a loss, a day's overruns.
+  -- \`told\`: JSON of what the name's rule keeps.
+  CREATE TABLE alert_marks (
+    name TEXT PRIMARY KEY,
+    told TEXT NOT NULL,
+    at_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX alert_marks_at ON alert_marks (at_ms);
+
+  -- When the key's holder is told that it expires; null: not any more.
+  ALTER TABLE keys ADD COLUMN warn_at_ms INTEGER;
+  UPDATE keys SET warn_at_ms = json_extract(fields, '$.expiresAtMs') - 604800000
+    WHERE revoked_at_ms IS NULL AND json_extract(fields, '$.expiresAtMs') IS NOT NULL;
+  CREATE INDEX keys_warned ON keys (warn_at_ms) WHERE warn_at_ms IS NOT NULL;
+  `,
 ];
 
 const SCHEMA = "schema";

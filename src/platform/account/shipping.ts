@@ -5,6 +5,7 @@
 import type { UsageMessage } from "../../core/account/hold.ts";
 import type { RefusedMessage } from "../../core/account/refused-call.ts";
 import { log } from "../log.ts";
+import { tellExpiring, tellSize } from "./alerting.ts";
 import { expireDue } from "./expiry.ts";
 import type { Store } from "./store.ts";
 
@@ -18,6 +19,7 @@ export type Send = (message: UsageMessage | RefusedMessage) => Promise<unknown>;
 export async function runAlarm(store: Store, send: Send, poll: () => Promise<unknown>): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
   await attempt("expire", () => store.transact(expireDue));
+  await attempt("expiring_keys", () => store.transact(tellExpiring));
   // In parallel, so that a slow queue and a slow upstream do not delay each other.
   await Promise.all([
     attempt("ship", () => ship(store, send)),
@@ -26,8 +28,9 @@ export async function runAlarm(store: Store, send: Send, poll: () => Promise<unk
   ]);
   await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("size", () => {
-    const account = store.transact(({ tenants }) => tenants.account().id);
-    if (account) store.sizeWatch.look({ store: "account", account }, store.sql.databaseSize, Date.now());
+    const bytes = store.sql.databaseSize;
+    const account = store.transact((books, nowMs) => tellSize(books, bytes, nowMs));
+    if (account) store.sizeWatch.look({ store: "account", account }, bytes, Date.now());
   });
   await attempt("rearm", () => {
     const dueMs = store.transact((books) => books.nextDueMs());
@@ -43,7 +46,8 @@ async function ship(store: Store, send: Send): Promise<void> {
     });
     if (!taken) return;
     try {
-      await send({ account: taken.account, events: taken.shipment.events });
+      const { events, alerts } = taken.shipment;
+      await send({ account: taken.account, events, ...(alerts.length > 0 && { alerts }) });
     } catch (error) {
       store.transact(({ outbox }, nowMs) => outbox.failed(taken.shipment, nowMs));
       throw error;

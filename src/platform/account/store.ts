@@ -13,6 +13,7 @@ import type { AccountId, AccountNumber } from "../../core/ids.ts";
 import { log } from "../log.ts";
 import { SizeWatch } from "../store-sizes.ts";
 import { Alarm } from "./alarm.ts";
+import { purseOf, tellChanges } from "./alerting.ts";
 import { setBack } from "./clock.ts";
 import { setRentalsBack } from "./compute/resource-rows.ts";
 import { RefusedBuffer } from "./refused-buffer.ts";
@@ -61,7 +62,12 @@ export class Store {
       if (!books) return undefined;
       const nowMs = Math.max(clockMs, this.#latestMs);
       this.#latestMs = nowMs;
-      const result = this.#storage.transactionSync(() => change(books, nowMs));
+      const purse = purseOf(books);
+      const result = this.#storage.transactionSync(() => {
+        const result = change(books, nowMs);
+        tellChanges(books, purse, nowMs);
+        return result;
+      });
       this.alarm.arm(books.nextDueMs(), nowMs);
       return result;
     } catch (error) {
