@@ -26,6 +26,7 @@ import { answerError, Problem } from "../kit/problem.ts";
 import { ApiRoutes, type Around, answers, type Route, route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
+import { addAlerts } from "./alerts.ts";
 import { addAliases } from "./aliases.ts";
 import { admitRole, operatorOnly, permitFields } from "./auth.ts";
 import { addCalls } from "./calls.ts";
@@ -77,6 +78,7 @@ const RESOURCES = [
   addTemplates,
   addOperators,
   addEvents,
+  addAlerts,
   addDocument,
 ];
 
