@@ -246,6 +246,16 @@ export interface UsageMessage {
   readonly events: readonly UsageEvent[];
   /** Absent where there are none. */
   readonly alerts?: readonly Alert[];
+  /** Absent from a Worker of before. */
+  readonly gauges?: Gauges;
+}
+
+/** What an account's object says of itself with each message. */
+export interface Gauges {
+  readonly open_holds: number;
+  /** In the outbox, beside this message's. */
+  readonly waiting_events: number;
+  readonly account_bytes: number;
 }
 
 /** Levels from narrowest to widest, the order in which refusals name them. */

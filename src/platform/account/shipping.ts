@@ -40,14 +40,21 @@ export async function runAlarm(store: Store, send: Send, poll: () => Promise<unk
 
 async function ship(store: Store, send: Send): Promise<void> {
   for (let sent = 0; sent < MESSAGES_PER_ALARM; sent++) {
-    const taken = store.transact(({ outbox, tenants }, nowMs) => {
+    const taken = store.transact(({ outbox, tenants, openHolds }, nowMs) => {
       const shipment = outbox.take(nowMs);
-      return shipment && { shipment, account: tenants.account().number };
+      if (!shipment) return undefined;
+      const shipped = shipment.events.length + shipment.alerts.length;
+      const gauges = {
+        open_holds: openHolds,
+        waiting_events: Math.max(0, outbox.count() - shipped),
+        account_bytes: store.sql.databaseSize,
+      };
+      return { shipment, gauges, account: tenants.account().number };
     });
     if (!taken) return;
     try {
       const { events, alerts } = taken.shipment;
-      await send({ account: taken.account, events, ...(alerts.length > 0 && { alerts }) });
+      await send({ account: taken.account, events, ...(alerts.length > 0 && { alerts }), gauges: taken.gauges });
     } catch (error) {
       store.transact(({ outbox }, nowMs) => outbox.failed(taken.shipment, nowMs));
       throw error;

@@ -21,7 +21,7 @@ import { BUCKETS, bucketOf, type Histogram } from "../../core/histogram.ts";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const EVER = 0;
+export const EVER = 0;
 
 type Measure = "latency" | "first_byte" | "try";
 
@@ -87,6 +87,10 @@ function observationsOf(event: UsageEvent): Observation[] {
 
 const isText = (value: unknown): boolean => typeof value === "string";
 
+/** The buckets of a row. */
+export const histogramOf = (row: Readonly<Record<string, unknown>>): Histogram =>
+  NAMES.map((name) => Number(row[name]));
+
 /** What durations can be grouped by. */
 type DurationGroup = "upstream" | "model" | "day" | "hour";
 
@@ -125,7 +129,7 @@ export async function readDurations(
   return results.map((row) => ({
     groups: groupBy.map((_, index) => row[`group_${index}`] ?? null),
     measure: row.measure as Measure,
-    histogram: NAMES.map((name) => Number(row[name])),
+    histogram: histogramOf(row),
   }));
 }
 

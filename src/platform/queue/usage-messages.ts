@@ -6,7 +6,7 @@
  * Unknown fields of events are dropped, because the sender may be newer. Ends are passed on whole.
  */
 import * as z from "zod/mini";
-import type { QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
+import type { Gauges, QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
 import type { RefusedBatch } from "../../core/account/refused-call.ts";
 import type { Alert } from "../../core/alerts/alert.ts";
 import { type AccountNumber, asId } from "../../core/ids.ts";
@@ -78,6 +78,7 @@ const EventsBody = z.object({
   account: z.int().check(z.minimum(1)),
   events: z.array(z.unknown()),
   alerts: z.optional(z.array(z.unknown())),
+  gauges: z.optional(z.object({ open_holds: count, waiting_events: count, account_bytes: count })),
 });
 const AnyAlert = z.object({
   id: z.string().check(z.minLength(1), z.maxLength(200)),
@@ -125,6 +126,7 @@ export interface ReadEvents {
   readonly account: AccountNumber;
   readonly events: readonly UsageEvent[];
   readonly alerts: readonly Alert[];
+  readonly gauges?: Gauges | undefined;
   readonly unreadable: readonly SetAside[];
 }
 export type ReadMessage =
@@ -155,7 +157,8 @@ function readEvents(account: AccountNumber, body: z.output<typeof EventsBody>): 
       unreadable.push({ account, eventId: idOf(event), problem, event });
       return [];
     });
-  return { account, events: read(AnyEvent, body.events), alerts: read(AnyAlert, body.alerts ?? []), unreadable };
+  const events = read<UsageEvent>(AnyEvent, body.events);
+  return { account, events, alerts: read(AnyAlert, body.alerts ?? []), gauges: body.gauges, unreadable };
 }
 
 /** Of an event or an alert. */

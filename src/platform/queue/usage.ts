@@ -106,7 +106,7 @@ async function writeTogether(env: Bindings, part: readonly EventsMessage[], take
   try {
     const keptFromMs = await writeUsage(
       env.BOOKS,
-      part.map(({ content }) => content.events),
+      part.map(({ content }) => content),
     );
     await raiseAll(env, part);
     for (const one of part) await finish(env, one, [], keptFromMs, taken);
@@ -148,7 +148,7 @@ async function writeParts(
   refused: SetAside[],
 ): Promise<number> {
   try {
-    return await writeUsage(env.BOOKS, [events]);
+    return await writeUsage(env.BOOKS, [{ account: content.account, events }]);
   } catch (error) {
     const [event, second] = events;
     if (event && !second) {
