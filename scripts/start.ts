@@ -54,7 +54,6 @@ async function start(settings: Settings): Promise<void> {
       ...(settings.metricsToken && { METRICS_TOKEN: settings.metricsToken }),
     },
     services: { WEBHOOK_OUT: webhookOut(process.env.WEBHOOK_TEST_ORIGINS ?? "", settings.webhookNames) },
-    },
   };
   const gatewayUrl = `http://localhost:${settings.port}`;
   const sandboxUrl = `http://localhost:${settings.sandboxPort}`;

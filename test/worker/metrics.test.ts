@@ -1,5 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
+// @ts-expect-error: the package has no types
 import parse from "parse-prometheus-text-format";
 import { beforeEach, expect, it } from "vitest";
 import worker from "../../src/index.ts";

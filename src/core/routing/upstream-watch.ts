@@ -9,7 +9,7 @@ export interface TryCount {
   readonly tries: number;
 }
 
-export type WatchedState = "down" | "refuses";
+type WatchedState = "down" | "refuses";
 /** What was told of an upstream and still holds. */
 export interface KnownState {
   readonly upstream: string;

@@ -8,7 +8,7 @@ import { cutPage } from "./cut-page.ts";
 import { findWebhook, type WebhookRow } from "./webhooks.ts";
 
 /** A message of the queue that was lost is sent again after this. */
-const QUEUED_MS = 600_000;
+const QUEUED_MS = 120_000;
 /** A try that broke off is made again after this: one lasts ten seconds at most. */
 const CLAIMED_MS = 60_000;
 /** A message may come this much early. */
