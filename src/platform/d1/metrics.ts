@@ -12,12 +12,6 @@ const KNOWN_MODEL = (name: string) =>
   `iif(exists (select 1 from models where model = ${name}) or exists (select 1 from aliases where alias = ${name}),
     ${name}, 'other')`;
 
-const tokens = (direction: string, column: string) =>
-  `select 'tokens' || iif(${column} < 0, '_corrected', ''), json_array(model, '${direction}'), abs(${column}) from fresh
-   where ${column} <> 0`;
-const money = (name: string, column: string) =>
-  `select '${name}' || iif(${column} < 0, '_corrected', ''), '[]', abs(${column}) from fresh where ${column} <> 0`;
-
 const GAUGES: { readonly [Name in keyof Gauges]: true } = {
   open_holds: true,
   waiting_events: true,
@@ -27,7 +21,7 @@ const GAUGE_NAMES = Object.keys(GAUGES)
   .map((name) => `'${name}'`)
   .join(", ");
 
-/** Goes before the statement that writes these events. Its rows carry the time before which none are written. */
+/** D1 takes few terms in a union. Goes before the statement that writes these events. Its rows carry the time before which none are written. */
 const COUNT = `
   with events (event) as materialized (select value from json_each(?1)),
   fresh as materialized (
@@ -42,15 +36,18 @@ const COUNT = `
     from events
     where json_extract(event, '$.endedAtMs') >= (select kept_from_ms from usage_progress)
       and not exists (select 1 from usage_events where event_id = json_extract(event, '$.eventId'))),
+  amounts as (
+    select kind.value as kind, fresh.*, case kind.value when 'calls' then 1 - late when 'input' then input
+      when 'cached_input' then cached when 'output' then output when 'revenue' then price when 'cost' then cost
+      else loss end as amount
+    from fresh cross join json_each('["calls","input","cached_input","output","revenue","cost","loss"]') as kind),
   counted (name, labels, value) as (
-    select 'calls', json_array(endpoint, model, iif(class between 1 and 5, class || 'xx', 'none'), outcome), 1
-    from fresh where late = 0
-    union all ${tokens("input", "input")}
-    union all ${tokens("cached_input", "cached")}
-    union all ${tokens("output", "output")}
-    union all ${money("revenue", "price")}
-    union all ${money("cost", "cost")}
-    union all ${money("loss", "loss")}
+    select case when kind in ('input', 'cached_input', 'output') then 'tokens' else kind end
+        || iif(amount < 0, '_corrected', ''),
+      case when kind = 'calls'
+        then json_array(endpoint, model, iif(class between 1 and 5, class || 'xx', 'none'), outcome)
+        when kind in ('revenue', 'cost', 'loss') then '[]' else json_array(model, kind) end, abs(amount)
+    from amounts where amount <> 0
     union all select 'messages', '[]', 1
     union all select key, json_array(?3), value from json_each(?2))
   insert into metric_counters (name, labels, value)

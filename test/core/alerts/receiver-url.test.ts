@@ -65,6 +65,7 @@ it("what it takes has a host name and no port for the URL parser too", () => {
         expect(hostname).toMatch(/^[a-z0-9.-]+\.[a-z0-9-]*[a-z-][a-z0-9-]*$/);
       }
     }),
+    { numRuns: 50 },
   );
 });
 
