@@ -55,9 +55,7 @@ export function readSettings(env: NodeJS.ProcessEnv, args: readonly string[]): S
 function readToken(env: NodeJS.ProcessEnv, name: string, remedy: string): string | undefined {
   const token = env[name] || undefined;
   if (token === undefined || token.length >= LEAST_TOKEN_LENGTH) return token;
-  throw new SettingError(
-    `${name} has ${token.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. ${remedy}`,
-  );
+  throw new SettingError(`${name} has ${token.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. ${remedy}`);
 }
 
 function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): number {

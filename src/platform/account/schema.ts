@@ -111,11 +111,8 @@ const MIGRATIONS: readonly string[] = [
     event TEXT NOT NULL
   ) STRICT;
   -- Stretches of the outbox given to the queue and not yet confirmed whole.
-  CREATE TABLE shipments (
-    first_seq INTEGER PRIMARY KEY,
-    last_seq INTEGER NOT NULL,
-    sent_at_ms INTEGER NOT NULL
-  ) STRICT;
+  CREATE TABLE shipments (first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL,
+    sent_at_ms INTEGER NOT NULL) STRICT;
 
   -- Roll-ups: sums over entries and holds that are older than the marks, so that few rows are read after a restart.
   CREATE TABLE spent_by_day (
@@ -255,23 +252,13 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX resources_made ON resources (created_at_ms);
 
   -- Idempotency keys of launches, extensions and scales, as HMACs: a repeat gets the resource as it stands.
-  CREATE TABLE compute_repeats (
-    key_id TEXT NOT NULL,
-    ref TEXT NOT NULL,
-    body TEXT NOT NULL,
-    resource INTEGER NOT NULL,
-    at_ms INTEGER NOT NULL,
-    PRIMARY KEY (key_id, ref)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE compute_repeats (key_id TEXT NOT NULL, ref TEXT NOT NULL, body TEXT NOT NULL,
+    resource INTEGER NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (key_id, ref)) STRICT, WITHOUT ROWID;
   CREATE INDEX compute_repeats_at ON compute_repeats (at_ms);
 
   -- Compute calls of each key by second, for the limit of 60 a minute: exact over restarts.
-  CREATE TABLE compute_requests (
-    second INTEGER NOT NULL,
-    key_id TEXT NOT NULL,
-    calls INTEGER NOT NULL,
-    PRIMARY KEY (second, key_id)
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE compute_requests (second INTEGER NOT NULL, key_id TEXT NOT NULL, calls INTEGER NOT NULL,
+    PRIMARY KEY (second, key_id)) STRICT, WITHOUT ROWID;
   `,
   `
   -- The idempotent call that made this secret: it rotates a key once.
@@ -283,14 +270,8 @@ const MIGRATIONS: readonly string[] = [
   `,
   `
   -- What was told in its window, so that it is told once: of a budget, a target sold at a loss, a day's overruns.
-  -- \`told\`: JSON of what the name's rule keeps.
-  CREATE TABLE alert_marks (
-    name TEXT PRIMARY KEY,
-    told TEXT NOT NULL,
-    at_ms INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE alert_marks (name TEXT PRIMARY KEY, told TEXT NOT NULL, at_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX alert_marks_at ON alert_marks (at_ms);
-
   -- When the key's holder is told that it expires; null: not any more.
   ALTER TABLE keys ADD COLUMN warn_at_ms INTEGER;
   UPDATE keys SET warn_at_ms = json_extract(fields, '$.expiresAtMs') - 604800000

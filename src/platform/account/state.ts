@@ -19,7 +19,6 @@ import type { Refusal } from "../../core/refusal.ts";
 import { earliest } from "./earliest.ts";
 import type { RefusedBuffer } from "./refused-buffer.ts";
 import type { Sql } from "./schema.ts";
-import { Alerts } from "./tables/alerts.ts";
 import { ComputeRequests } from "./tables/compute-requests.ts";
 import { DayRequests } from "./tables/day-requests.ts";
 import { FreeCalls, type FreeLevel } from "./tables/free-calls.ts";
@@ -39,6 +38,7 @@ import { Activities } from "./tables/rate-windows.ts";
 import { Resources } from "./tables/resources.ts";
 import { Spending } from "./tables/spending.ts";
 import { Tenants } from "./tables/tenants.ts";
+import { Alerts } from "./tables/told.ts";
 
 /** Pruning waits until this much can go at once, ms. */
 const PRUNE_EVERY_MS = 600_000;

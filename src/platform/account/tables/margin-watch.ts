@@ -7,8 +7,8 @@ import type { Settlement } from "../../../core/account/hold.ts";
 import type { AccountId } from "../../../core/ids.ts";
 import { formatUsd, toUsd } from "../../../core/pricing/money.ts";
 import { log } from "../../log.ts";
-import type { Alerts } from "./alerts.ts";
 import type { HoldRow } from "./holds.ts";
+import type { Alerts } from "./told.ts";
 
 /** Names kept in memory; beyond it they are read again. */
 const MOST_KEPT = 1_000;

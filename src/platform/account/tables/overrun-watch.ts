@@ -7,8 +7,8 @@ import { DAY_MS, dayOf } from "../../../core/account/budgets.ts";
 import type { AccountId } from "../../../core/ids.ts";
 import { formatUsd, toUsd } from "../../../core/pricing/money.ts";
 import { log } from "../../log.ts";
-import type { Alerts } from "./alerts.ts";
 import type { OperatorBook } from "./operator-losses.ts";
+import type { Alerts } from "./told.ts";
 
 /** Overruns above one part in this many of a day's charges are logged. */
 const SHARE = 100;
