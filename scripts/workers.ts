@@ -60,15 +60,11 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
           name,
           modules: [{ type: "ESModule", path: "index.js", contents: script }],
           unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
-<<<<<<< HEAD
-          serviceBindings: { ...(config.options.serviceBindings as Record<string, string>), ...assets?.binding, ...served(spec.services) },
-=======
           serviceBindings: {
-            ...(bound.serviceBindings as Record<string, string>),
+            ...(config.options.serviceBindings as Record<string, string>),
             ...assets?.binding,
             ...served(spec.services),
           },
->>>>>>> fb7a4bd (refactor(account): the schema within its lines)
         },
         ...(assets ? [assets.worker] : []),
       ],
