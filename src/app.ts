@@ -4,7 +4,7 @@
  */
 import type { Context } from "hono";
 import { cors } from "hono/cors";
-import { Hono } from "hono/quick";
+import { HonoBase as Hono } from "hono/hono-base";
 import { TrieRouter } from "hono/router/trie-router";
 import { getPath } from "hono/utils/url";
 import { consoleApp, rowPath, type Serve } from "./api/console/index.ts";

@@ -7,7 +7,7 @@
  * or other tenants. Another account's ids answer as unknown ones.
  */
 import type { Context } from "hono";
-import { Hono } from "hono/quick";
+import { HonoBase as Hono } from "hono/hono-base";
 import { TrieRouter } from "hono/router/trie-router";
 import { manages } from "../../core/account/permissions.ts";
 import { errorShapeAt } from "../../core/endpoints/served-path.ts";
