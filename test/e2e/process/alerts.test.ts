@@ -17,7 +17,13 @@ import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tollgate-hooks-"));
 const METRICS_TOKEN = "e2e-metrics-token-0123456789";
-const ONE_CALL = { model: "llama-7b", messages: [{ role: "user", content: "hello" }], max_tokens: 4 };
+/** Costs about what it holds, so that 64 at once find room in what they cost together. */
+const ONE_CALL = {
+  model: "llama-7b",
+  messages: [{ role: "user", content: "hello" }],
+  max_tokens: 2_000,
+  sandbox_output_tokens: 2_000,
+};
 
 interface Heard {
   readonly path: string;
