@@ -21,8 +21,8 @@ const METRICS_TOKEN = "e2e-metrics-token-0123456789";
 const ONE_CALL = {
   model: "llama-7b",
   messages: [{ role: "user", content: "hello" }],
-  max_tokens: 2_000,
-  sandbox_output_tokens: 2_000,
+  max_tokens: 4_000,
+  sandbox_output_tokens: 4_000,
 };
 
 interface Heard {
@@ -91,7 +91,7 @@ test("an owner hears of 80 % of a budget and of a low balance, once under 64 par
   await ask("POST", "/v1/chat/completions", ONE_CALL, key);
   const cost = await eventually("the first call's charge", async () => 1000 - (await balance()));
   await ask("PATCH", "/admin/accounts/hooked", {
-    max_budget: (cost * 70).toFixed(9),
+    max_budget: (cost * 75).toFixed(9),
     low_balance_usd: (1000 - cost * 40).toFixed(9),
   });
   const events = ["budget.threshold", "balance.low"];
