@@ -3,7 +3,7 @@
  * transaction that writes it, so an event that comes twice counts once.
  *
  * A row of `histograms` is one period, by `span_ms`: a minute, an hour, a day, or 0 for all that was ever counted
- * (`start_ms` 0). Minutes become hours after two days, and hours become days after 35; the rows of 0 only grow, so they
+ * (`start_ms` 0). Minutes become hours after six hours, and hours become days after 35; the rows of 0 only grow, so they
  * are what counters of `/metrics` read. `b0` to `b11` are how many fell into each bucket, `sum_ms` is the sum of all.
  *
  * | measure      | of                                                   | upstream, model                 | result          |
@@ -135,7 +135,7 @@ export async function readDurations(
 
 /** Rows of `from` that are older than `keptMs` become rows of `to`. */
 const ROLL_UPS = [
-  { from: MINUTE_MS, to: HOUR_MS, keptMs: 2 * DAY_MS },
+  { from: MINUTE_MS, to: HOUR_MS, keptMs: 6 * HOUR_MS },
   { from: HOUR_MS, to: DAY_MS, keptMs: 35 * DAY_MS },
 ] as const;
 
