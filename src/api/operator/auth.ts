@@ -39,8 +39,7 @@ export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, ne
   const operator =
     signedIn ?? (await operatorOfToken(env, context.executionCtx, given ?? "", secrets.secrets))?.operator;
   if (!operator) throw unknownToken(context);
-  const opened = openContext(env, context.executionCtx, secrets.secrets, context.req.url);
-  context.set("admin", { ...opened, operator });
+  context.set("admin", { ...openContext(env, context.executionCtx, secrets.secrets), operator });
   await next();
 };
 
