@@ -2,11 +2,11 @@
 
 /** The document's components. */
 export interface Schemas {
-  Account: { id: string; number: number; name: string; blocked: boolean; bills_monthly: boolean; credit_limit_usd: number; compute_enabled: boolean; compute_upstream: string | null; on_disconnect: "cancel" | "drain"; plan: { markup_percent: number; overrides: { readonly [name: string]: { readonly [name: string]: number } } }; next_plan: { markup_percent: number; overrides: { readonly [name: string]: { readonly [name: string]: number } }; from: string } | null; balance_usd: number; held_usd: number; created_at: string; deleted_at: string | null; rpm_limit: number | null; tpm_limit: number | null; rpd_limit: number | null; max_parallel_requests: number | null; free_rpm_limit: number | null; max_gpus: number | null; max_budget: number | null; budget_duration: "day" | "week" | "month" | "total" };
+  Account: { id: string; number: number; name: string; blocked: boolean; bills_monthly: boolean; credit_limit_usd: number; low_balance_usd: number | null; compute_enabled: boolean; compute_upstream: string | null; on_disconnect: "cancel" | "drain"; plan: { markup_percent: number; overrides: { readonly [name: string]: { readonly [name: string]: number } } }; next_plan: { markup_percent: number; overrides: { readonly [name: string]: { readonly [name: string]: number } }; from: string } | null; balance_usd: number; held_usd: number; created_at: string; deleted_at: string | null; rpm_limit: number | null; tpm_limit: number | null; rpd_limit: number | null; max_parallel_requests: number | null; free_rpm_limit: number | null; max_gpus: number | null; max_budget: number | null; budget_duration: "day" | "week" | "month" | "total" };
   Error: { error: { message: string; type: "invalid_request_error" | "insufficient_quota" | "requests" | "tokens" | "idempotency_error" | "server_error"; param: string | null; code: string } };
-  AccountBody: { name: string; blocked?: boolean; bills_monthly?: boolean; credit_limit_usd?: string | number; compute_enabled?: boolean; compute_upstream?: string | null; storage_grace_days?: number | null; on_disconnect?: "cancel" | "drain"; plan?: Schemas["PlanBody"]; allow_loss?: boolean; rpm_limit?: number | null; tpm_limit?: number | null; rpd_limit?: number | null; max_parallel_requests?: number | null; free_rpm_limit?: number | null; max_gpus?: number | null; max_budget?: string | number | null; budget_duration?: "day" | "week" | "month" | "total"; id?: string; balance_usd?: string | number };
+  AccountBody: { name: string; blocked?: boolean; bills_monthly?: boolean; credit_limit_usd?: string | number; low_balance_usd?: string | number | null; compute_enabled?: boolean; compute_upstream?: string | null; storage_grace_days?: number | null; on_disconnect?: "cancel" | "drain"; plan?: Schemas["PlanBody"]; allow_loss?: boolean; rpm_limit?: number | null; tpm_limit?: number | null; rpd_limit?: number | null; max_parallel_requests?: number | null; free_rpm_limit?: number | null; max_gpus?: number | null; max_budget?: string | number | null; budget_duration?: "day" | "week" | "month" | "total"; id?: string; balance_usd?: string | number };
   PlanBody: { markup_percent?: number; overrides?: { readonly [name: string]: { markup_percent?: number; input_tokens?: string | number; cached_input_tokens?: string | number; output_tokens?: string | number; video_tokens_720p?: string | number; video_tokens_1080p?: string | number; video_tokens_4k?: string | number; video_tokens_720p_reference?: string | number; video_tokens_1080p_reference?: string | number; video_tokens_4k_reference?: string | number; audio_seconds?: string | number; transcribed_seconds?: string | number; images?: string | number; requests?: string | number; gpu_hours?: string | number; interruptible_gpu_hours?: string | number; storage_gb_days?: string | number } }; from?: string | number };
-  AccountPatch: { name?: string; blocked?: boolean; bills_monthly?: boolean; credit_limit_usd?: string | number; compute_enabled?: boolean; compute_upstream?: string | null; storage_grace_days?: number | null; on_disconnect?: "cancel" | "drain"; plan?: Schemas["PlanBody"]; allow_loss?: boolean; rpm_limit?: number | null; tpm_limit?: number | null; rpd_limit?: number | null; max_parallel_requests?: number | null; free_rpm_limit?: number | null; max_gpus?: number | null; max_budget?: string | number | null; budget_duration?: "day" | "week" | "month" | "total"; next_plan?: null };
+  AccountPatch: { name?: string; blocked?: boolean; bills_monthly?: boolean; credit_limit_usd?: string | number; low_balance_usd?: string | number | null; compute_enabled?: boolean; compute_upstream?: string | null; storage_grace_days?: number | null; on_disconnect?: "cancel" | "drain"; plan?: Schemas["PlanBody"]; allow_loss?: boolean; rpm_limit?: number | null; tpm_limit?: number | null; rpd_limit?: number | null; max_parallel_requests?: number | null; free_rpm_limit?: number | null; max_gpus?: number | null; max_budget?: string | number | null; budget_duration?: "day" | "week" | "month" | "total"; next_plan?: null };
   Deleted: { id: string; deleted: true };
   LedgerEntry: { id: number; kind: "top_up" | "refund" | "correction" | "charge"; amount_usd: number; balance_usd: number; at: string; call_id: string | null; model: string | null; key: string | null; reference: string | null; resource: { kind: string; id: number; name: string } | null; note: string | null };
   CreditBody: { amount_usd: string | number; reference: string; kind?: "top_up" | "refund" | "correction"; call_id?: string | null; note?: string | null };
@@ -59,6 +59,11 @@ export interface Schemas {
   Operator: { id: string; name: string; role: "owner" | "finance" | "support" | "read"; last_four: string; created_at: string; last_used_at: string | null; revoked_at: string | null };
   OperatorPatch: { name?: string; role?: "owner" | "finance" | "support" | "read" };
   ChangeEvent: { id: number; at: string; actor: { kind: "operator" | "key"; id: string; name: string }; account: string | null; action: string; target: string; fields: readonly string[]; outcome: "done" | "partly" | "unknown"; before: { readonly [name: string]: unknown } | null; after: { readonly [name: string]: unknown } | null };
+  Alert: { id: string; type: string; account: string | null; at: string; data: { readonly [name: string]: unknown } };
+  WebhookWithSecret: { id: string; url: string; events: readonly string[]; created_at: string; old_secret_until: string | null; failing_since: string | null; enabled: boolean; disabled_at: string | null; disabled_why: "gone" | "failing" | "owner" | null; secret: string | null };
+  Webhook: { id: string; url: string; events: readonly string[]; created_at: string; old_secret_until: string | null; failing_since: string | null; enabled: boolean; disabled_at: string | null; disabled_why: "gone" | "failing" | "owner" | null };
+  WebhookTest: { ok: boolean; status: number | null; problem: string | null; latency_ms: number };
+  Delivery: { id: string; type: string; state: "pending" | "delivered" | "failed"; attempts: number; status: number | null; problem: string | null; latency_ms: number | null; created_at: string; tried_at: string | null; next_try_at: string | null };
 }
 
 /** By operation id: what a call takes, and what it answers. */
@@ -130,6 +135,16 @@ export interface Operations {
   updateOperator: { params: { operator: string }; query: object; body: Schemas["OperatorPatch"]; answer: Schemas["Operator"] };
   revokeOperator: { params: { operator: string }; query: object; body: undefined; answer: Schemas["Deleted"] };
   listEvents: { params: object; query: { limit?: string | number | undefined; cursor?: string | number | undefined; account?: string | number | undefined; actor?: string | number | undefined; action?: string | number | undefined; from?: string | number | undefined; to?: string | number | undefined }; body: undefined; answer: { data: readonly Schemas["ChangeEvent"][]; next_cursor: string | null } };
+  listAlerts: { params: object; query: { limit?: string | number | undefined; cursor?: string | number | undefined; account?: string | number | undefined; type?: string | number | undefined }; body: undefined; answer: { data: readonly Schemas["Alert"][]; next_cursor: string | null } };
+  createWebhook: { params: object; query: object; body: { url: string; events: readonly ("balance.low" | "balance.empty" | "budget.threshold" | "credit.booked" | "key.created" | "key.revoked" | "key.expiring" | "job.completed" | "job.failed" | "instance.running" | "instance.ended" | "instance.preempted" | "storage.suspended" | "storage.deleting" | "upstream.down" | "upstream.recovered" | "upstream.refuses_operator" | "margin.negative" | "overrun.high" | "audit.failed" | "store.filling" | "compute.stop_overdue" | "compute.instance_unpaid" | "compute.late_orphan" | "compute.cost_differs" | "compute.upstream_balance_low" | "webhook.disabled")[] }; answer: Schemas["WebhookWithSecret"] };
+  listWebhooks: { params: object; query: { limit?: string | number | undefined; cursor?: string | number | undefined }; body: undefined; answer: { data: readonly Schemas["Webhook"][]; next_cursor: string | null } };
+  getWebhook: { params: { webhook: string }; query: object; body: undefined; answer: Schemas["Webhook"] };
+  updateWebhook: { params: { webhook: string }; query: object; body: { url?: string; events?: readonly ("balance.low" | "balance.empty" | "budget.threshold" | "credit.booked" | "key.created" | "key.revoked" | "key.expiring" | "job.completed" | "job.failed" | "instance.running" | "instance.ended" | "instance.preempted" | "storage.suspended" | "storage.deleting" | "upstream.down" | "upstream.recovered" | "upstream.refuses_operator" | "margin.negative" | "overrun.high" | "audit.failed" | "store.filling" | "compute.stop_overdue" | "compute.instance_unpaid" | "compute.late_orphan" | "compute.cost_differs" | "compute.upstream_balance_low" | "webhook.disabled")[]; enabled?: boolean }; answer: Schemas["Webhook"] };
+  deleteWebhook: { params: { webhook: string }; query: object; body: undefined; answer: Schemas["Deleted"] };
+  rotateWebhookSecret: { params: { webhook: string }; query: object; body: undefined; answer: Schemas["WebhookWithSecret"] };
+  testWebhook: { params: { webhook: string }; query: object; body: undefined; answer: Schemas["WebhookTest"] };
+  listDeliveries: { params: { webhook: string }; query: { limit?: string | number | undefined; cursor?: string | number | undefined; state?: string | number | undefined }; body: undefined; answer: { data: readonly Schemas["Delivery"][]; next_cursor: string | null } };
+  resendDelivery: { params: { webhook: string; delivery: string }; query: object; body: undefined; answer: { id: string; state: "pending" } };
   getOpenApi: { params: object; query: object; body: undefined; answer: { readonly [name: string]: unknown } };
 }
 
@@ -202,5 +217,15 @@ export const OPERATIONS = {
   updateOperator: ["PATCH", "/admin/operators/{operator}"],
   revokeOperator: ["DELETE", "/admin/operators/{operator}"],
   listEvents: ["GET", "/admin/events"],
+  listAlerts: ["GET", "/admin/alerts"],
+  createWebhook: ["POST", "/admin/webhooks"],
+  listWebhooks: ["GET", "/admin/webhooks"],
+  getWebhook: ["GET", "/admin/webhooks/{webhook}"],
+  updateWebhook: ["PATCH", "/admin/webhooks/{webhook}"],
+  deleteWebhook: ["DELETE", "/admin/webhooks/{webhook}"],
+  rotateWebhookSecret: ["POST", "/admin/webhooks/{webhook}/rotate"],
+  testWebhook: ["POST", "/admin/webhooks/{webhook}/test"],
+  listDeliveries: ["GET", "/admin/webhooks/{webhook}/deliveries"],
+  resendDelivery: ["POST", "/admin/webhooks/{webhook}/deliveries/{delivery}/resend"],
   getOpenApi: ["GET", "/admin/openapi.json"],
 } as const;

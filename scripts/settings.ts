@@ -19,6 +19,10 @@ export interface Settings {
   readonly inspectorPort: number | undefined;
   /** `--demo-data`: two weeks of made-up usage are wanted. */
   readonly demoData: boolean;
+  /** What `/metrics` asks for; undefined: it is not there. */
+  readonly metricsToken: string | undefined;
+  /** Addresses of webhooks' hosts in place of the resolver's, for tests. */
+  readonly webhookNames: Readonly<Record<string, readonly string[]>>;
 }
 
 /** The Worker requires the same. */
@@ -36,20 +40,22 @@ export function readSettings(env: NodeJS.ProcessEnv, args: readonly string[]): S
       `INSPECTOR_PORT is ${inspectorPort}, which is taken by the gateway or the sandbox. Choose another.`,
     );
   }
-  const adminToken = env.ADMIN_TOKEN || undefined;
-  if (adminToken !== undefined && adminToken.length < LEAST_TOKEN_LENGTH) {
-    throw new SettingError(
-      `ADMIN_TOKEN has ${adminToken.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. Unset it to have one made.`,
-    );
-  }
   return {
     port,
     sandboxPort,
     stateDir: resolve(env.STATE_DIR || ".wrangler/state"),
-    adminToken,
+    adminToken: readToken(env, "ADMIN_TOKEN", "Unset it to have one made."),
     inspectorPort,
     demoData: args.length > 0,
+    metricsToken: readToken(env, "METRICS_TOKEN", "Unset it to have no /metrics."),
+    webhookNames: JSON.parse(env.WEBHOOK_TEST_NAMES || "{}"),
   };
+}
+
+function readToken(env: NodeJS.ProcessEnv, name: string, remedy: string): string | undefined {
+  const token = env[name] || undefined;
+  if (token === undefined || token.length >= LEAST_TOKEN_LENGTH) return token;
+  throw new SettingError(`${name} has ${token.length} characters and needs at least ${LEAST_TOKEN_LENGTH}. ${remedy}`);
 }
 
 function readPort(env: NodeJS.ProcessEnv, name: string, fallback: number): number {

@@ -2,8 +2,8 @@
  * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP. `npm start -- --demo-data` makes
  * two weeks of made-up usage first.
  *
- * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, INSPECTOR_PORT, and any variable of the two
- * wrangler.toml files. All processes stay in this process group and end with this one.
+ * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, METRICS_TOKEN, INSPECTOR_PORT, and
+ * any variable of the two wrangler.toml files. All processes stay in this process group and end with this one.
  */
 import { join } from "node:path";
 import { commitOf } from "./commit.ts";
@@ -12,6 +12,7 @@ import { startReaper } from "./process-reaper.ts";
 import { expectFreePorts, readSettings, SettingError, type Settings } from "./settings.ts";
 import { watchForShutdown } from "./shutdown.ts";
 import { openState, randomKey, randomToken } from "./state.ts";
+import { webhookOut } from "./webhook-out.ts";
 import { welcome } from "./welcome.ts";
 import type { WorkerSpec } from "./workers.ts";
 
@@ -50,7 +51,9 @@ async function start(settings: Settings): Promise<void> {
       ADMIN_TOKEN: adminToken,
       MASTER_KEY: state.secret("master-key", randomKey),
       KEY_PEPPER: state.secret("key-pepper", randomKey),
+      ...(settings.metricsToken && { METRICS_TOKEN: settings.metricsToken }),
     },
+    services: { WEBHOOK_OUT: webhookOut(process.env.WEBHOOK_TEST_ORIGINS ?? "", settings.webhookNames) },
   };
   const gatewayUrl = `http://localhost:${settings.port}`;
   const sandboxUrl = `http://localhost:${settings.sandboxPort}`;

@@ -8,7 +8,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError } from "miniflare";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError, Response } from "miniflare";
 import type { Plugin } from "rolldown";
 import { bundle } from "./bundle.ts";
 import { openCrons } from "./crons.ts";
@@ -29,6 +29,8 @@ export interface WorkerSpec {
   readonly secrets: Record<string, string>;
   /** What its bundle is made with besides. */
   readonly plugins?: readonly Plugin[];
+  /** Services of this process that the Worker may call, by binding: JSON in, JSON out. */
+  readonly services?: Record<string, (asked: never) => Promise<object>>;
 }
 
 /** Lets tests build a gateway with stops inside: `TEST_BUILD_PLUGIN` names a module that exports a bundler plugin. */
@@ -58,9 +60,11 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
           name,
           modules: [{ type: "ESModule", path: "index.js", contents: script }],
           unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
-          // The archive is optional in a deployment; here it is always there.
-          ...(spec.label === "gateway" && { r2Buckets: { ARCHIVE: "archive" } }),
-          serviceBindings: { ...(config.options.serviceBindings as Record<string, string>), ...assets?.binding },
+          serviceBindings: {
+            ...(config.options.serviceBindings as Record<string, string>),
+            ...assets?.binding,
+            ...served(spec.services),
+          },
         },
         ...(assets ? [assets.worker] : []),
       ],
@@ -108,6 +112,12 @@ function assetsOf({ assets }: WorkerConfig, name: string) {
     assets: { directory, assetConfig: { html_handling, not_found_handling } },
   };
   return { binding: { [binding]: name }, worker };
+}
+
+function served(services: WorkerSpec["services"] = {}) {
+  const answer = (serve: (asked: never) => Promise<object>) => async (request: { json(): Promise<unknown> }) =>
+    new Response(JSON.stringify(await serve((await request.json()) as never)));
+  return Object.fromEntries(Object.entries(services).map(([binding, serve]) => [binding, answer(serve)]));
 }
 
 /** Variables of wrangler.toml that the environment overrides. */

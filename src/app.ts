@@ -4,13 +4,14 @@
  */
 import type { Context } from "hono";
 import { cors } from "hono/cors";
-import { Hono } from "hono/quick";
+import { HonoBase as Hono } from "hono/hono-base";
 import { TrieRouter } from "hono/router/trie-router";
 import { getPath } from "hono/utils/url";
 import { consoleApp, rowPath, type Serve } from "./api/console/index.ts";
 import { health } from "./api/health.ts";
 import { documentResponse, TENANT_DOCUMENT } from "./api/kit/assets.ts";
 import type { AdminBindings } from "./api/kit/context.ts";
+import { metrics } from "./api/metrics.ts";
 import { adminApp } from "./api/operator/index.ts";
 import { serveGpuPrices } from "./api/tenant/gpu-prices.ts";
 import { selfServiceApp } from "./api/tenant/index.ts";
@@ -65,6 +66,7 @@ export function createApp(): Hono<AppBindings> {
   }
   app.get("/platform/gpu-prices", (context) => serveGpuPrices(context.req.raw, context.env.ports));
   app.get("/healthz", (context) => health(context.env));
+  app.get("/metrics", async (context) => (await metrics(context.env, context.req.raw)) ?? unknownRoute(context));
   app.route("/", selfServiceApp().app);
   app.get("/openapi.json", (context) => documentResponse(context.env.ASSETS, TENANT_DOCUMENT));
   app.route("/", adminApp().app);

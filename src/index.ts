@@ -4,6 +4,7 @@ import { log } from "./platform/log.ts";
 import { openPorts } from "./platform/ports.ts";
 import { consumeUsage, runScheduled } from "./platform/queue/usage.ts";
 import { readSecrets } from "./platform/secrets.ts";
+import { consumeWebhooks } from "./platform/webhooks/deliver.ts";
 
 export { Account } from "./platform/account/object.ts";
 export { Broker } from "./platform/broker/broker.ts";
@@ -22,7 +23,7 @@ export default {
     return app.fetch(request, { ...env, ports: openPorts(env, context, secrets.secrets) }, context);
   },
 
-  queue: (batch, env) => consumeUsage(batch, env),
+  queue: (batch, env) => (batch.queue === "tollgate-webhooks" ? consumeWebhooks(batch, env) : consumeUsage(batch, env)),
 
   scheduled: (controller, env) => runScheduled(env, controller.scheduledTime),
 } satisfies ExportedHandler<Env>;

@@ -75,8 +75,8 @@ beforeAll(() => {
     `update usage_progress set summed_until_ms = ${NOW - (NOW % HOUR)}, days_summed_until_ms = ${NOW - (NOW % DAY)}`,
   );
   const small = EVENTS < 1_000_000;
-  database.exec(fillHistograms(60_000, NOW - (NOW % 60_000) - 2 * DAY, small ? 10 : 2 * 24 * 60));
-  database.exec(fillHistograms(HOUR, NOW - (NOW % HOUR) - 35 * DAY, small ? 10 : 33 * 24));
+  database.exec(fillHistograms(60_000, NOW - (NOW % 60_000) - 6 * HOUR, small ? 10 : 6 * 60));
+  database.exec(fillHistograms(HOUR, NOW - (NOW % HOUR) - 35 * DAY, small ? 10 : 35 * 24 - 6));
   database.exec(fillHistograms(DAY, YEAR, 330));
   database.exec(
     `${series(EVENTS / 10)}

@@ -10,6 +10,7 @@ import { lengthFaults } from "../../scripts/true-lengths.ts";
 const root = join(import.meta.dirname, "../..");
 const HOUR = "COMPUTE_HOUR_MS";
 const DAY = "COMPUTE_DAY_MS";
+const ORIGINS = "WEBHOOK_TEST_ORIGINS";
 
 it("the settings in wrangler.toml have the true hour and day of compute", () => {
   const { vars } = readConfig({ config: join(root, "wrangler.toml") });
@@ -26,6 +27,9 @@ it.each<[string, Record<string, unknown>, string, string[]]>([
   ["one among the secrets, as lines", {}, `ADMIN_TOKEN=x\n export ${HOUR} = 6000\n`, [HOUR]],
   ["one among the secrets, as JSON", {}, `{"ADMIN_TOKEN":"x",\n "${DAY}": "1"}`, [DAY]],
   ["one among the secrets, as JSON on a line", {}, `{"ADMIN_TOKEN":"x","${DAY}":"1"}`, [DAY]],
+  ["an origin for webhooks of tests", { [ORIGINS]: "http://127.0.0.1:1" }, "", [ORIGINS]],
+  ["no such origin", { [ORIGINS]: "" }, "", []],
+  ["such an origin among the secrets", {}, `${ORIGINS}=http://127.0.0.1:1`, [ORIGINS]],
   ["a secret whose value names one", {}, `ADMIN_TOKEN=${HOUR}=6000`, []],
 ])("of compute's hour and day, %s: %j %j", (_, vars, secrets, named) => {
   const faults = lengthFaults(vars, secrets);

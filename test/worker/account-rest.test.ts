@@ -1,7 +1,7 @@
 /** An account at rest: thirty simulated days, and what it still does in them. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { asId } from "../../src/core/ids.ts";
+import { asId, type CallId } from "../../src/core/ids.ts";
 import {
   call,
   expectSound,
@@ -99,7 +99,12 @@ it("wakes for what it still has to do, prunes it all, and then neither wakes nor
     Date.now(),
   );
   expect(await rest(stub, 10_000)).toBeLessThan(12);
-  await stub.shipped(queue.messages.flatMap(({ events }) => events.map(({ eventId }) => eventId)));
+  await stub.shipped(
+    queue.messages.flatMap(({ events, alerts = [] }) => [
+      ...events.map(({ eventId }) => eventId),
+      ...alerts.map(({ id }) => asId<CallId>(id)),
+    ]),
+  );
   // Two minutes, then once a table is due: 24 h to 25 h for most, 7 days for jobs; over 700 rows take more than one bite.
   expect(await rest(stub, 30 * DAY)).toBeLessThan(12);
   for (const table of ["holds", "idempotency", "requests_by_slot", "conversations", "owned_ids", "jobs", "outbox"]) {

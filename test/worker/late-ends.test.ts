@@ -51,7 +51,7 @@ async function expired(stub: Stub, id: string, held: number, reported: number | 
 const entriesOf = (stub: Stub, id: string) =>
   rows(stub, "SELECT amount_nano_usd AS amount FROM entries WHERE call_id = ? ORDER BY id", id);
 const eventsOf = async (stub: Stub) =>
-  (await rows(stub, "SELECT event FROM outbox ORDER BY seq")).map(
+  (await rows(stub, "SELECT event FROM outbox WHERE event_id NOT LIKE 'evt_%' ORDER BY seq")).map(
     ({ event }) => JSON.parse(String(event)) as UsageEvent,
   );
 const sum = (events: readonly UsageEvent[], field: "priceNanoUsd" | "costNanoUsd" | "lossNanoUsd" | "latencyMs") =>

@@ -266,7 +266,7 @@ describe("durations", () => {
     const asked = { fromMs: START, toMs: START + 90 * DAY, groupBy: ["day", "upstream"] as const };
     const before = await readDurations(env.BOOKS, asked);
     const rows = () => count("histograms where span_ms = 60000");
-    const now = START + 61 * DAY;
+    const now = START + 60 * DAY + 6 * HOUR;
     while ((await rollUpDurations(env.BOOKS, now, 3)) > 0);
     expect(await rows()).toBe(2);
     expect(await readDurations(env.BOOKS, asked)).toEqual(before);
@@ -281,6 +281,9 @@ describe("durations", () => {
     const sum = (all: typeof before) =>
       all.reduce((total, { histogram }) => total + histogram.reduce((a, b) => a + b), 0);
     expect(sum(await readDurations(env.BOOKS, asked))).toBe(sum(before) + 2);
+    expect(await rollUpDurations(env.BOOKS, now + HOUR, 30)).toBe(1);
+    expect(await rows()).toBe(0);
+    expect(sum(await readDurations(env.BOOKS, { ...asked, groupBy: ["hour"] }))).toBe(2);
   });
 
   it("a record of tries that is not one counts in nothing, and its event is written all the same", async () => {

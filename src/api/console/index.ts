@@ -5,7 +5,7 @@
  * Every call has to come from the console's own pages: `Origin` and `Sec-Fetch-Site` are checked, on signing in too.
  */
 import type { Context } from "hono";
-import { Hono } from "hono/quick";
+import { HonoBase as Hono } from "hono/hono-base";
 import { TrieRouter } from "hono/router/trie-router";
 import type { Standing } from "../../core/account/key-status.ts";
 import type { Operator } from "../../core/account/operators.ts";

@@ -11,6 +11,7 @@ import { type AccountRow, findAccount } from "../../platform/d1/accounts.ts";
 import type { EdgeNotices } from "../../platform/edge/directory.ts";
 import { openPorts, type PlatformPorts } from "../../platform/ports.ts";
 import type { PlatformSecrets } from "../../platform/secrets.ts";
+import type { DeliverEnv } from "../../platform/webhooks/deliver.ts";
 import { type AccountObject, accountInTime } from "./account-object.ts";
 import { conflict, notFound } from "./problem.ts";
 import type { ApiRoutes } from "./route.ts";
@@ -25,6 +26,10 @@ export interface AdminContext {
   broker(upstream: string): BrokerPort;
   /** What a check calls an upstream with. */
   readonly calls: Pick<Ports, "upstreams" | "services" | "now" | "newCallId">;
+  /** What alerts are sent with. */
+  readonly alerts: DeliverEnv & { readonly WEBHOOK_TEST_ORIGINS?: string };
+  /** Where this gateway is reached: the request's own. */
+  readonly host: string;
   now(): number;
   log(line: LogLine): void;
 }
@@ -45,12 +50,13 @@ export function openContext(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
   secrets: PlatformSecrets,
+  url: string,
 ): AdminContext {
-  return contextOf(env, openPorts(env, context, secrets));
+  return contextOf(env, openPorts(env, context, secrets), url);
 }
 
-/** The same on open ports. */
-export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
+/** The same on open ports. `url`: of the request. */
+export function contextOf(env: Env, ports: PlatformPorts, url: string): AdminContext {
   return {
     books: env.BOOKS,
     assets: env.ASSETS,
@@ -59,6 +65,8 @@ export function contextOf(env: Env, ports: PlatformPorts): AdminContext {
     account: (number) => accountInTime(ports, number),
     broker: ports.broker,
     calls: ports,
+    alerts: env,
+    host: new URL(url).host,
     now: ports.now,
     log: ports.log,
   };

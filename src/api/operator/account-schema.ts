@@ -9,6 +9,7 @@ import {
   limitFields,
   modelName,
   name,
+  signedUsd,
   slug,
   time,
   timeAnswer,
@@ -57,6 +58,7 @@ const fields = {
   blocked: z.optional(z.boolean()),
   bills_monthly: z.optional(z.boolean()).check(z.describe("May owe up to `credit_limit_usd`")),
   credit_limit_usd: z.optional(usd),
+  low_balance_usd: z.nullish(signedUsd).check(z.describe("At this balance `balance.low` is told; null: never")),
   compute_enabled: z.optional(z.boolean()),
   compute_upstream: z
     .nullish(slug)
@@ -103,6 +105,7 @@ export const AccountAnswer = z
     blocked: z.boolean(),
     bills_monthly: z.boolean(),
     credit_limit_usd: usdAnswer,
+    low_balance_usd: z.nullable(usdAnswer),
     compute_enabled: z.boolean(),
     compute_upstream: z.nullable(z.string()),
     on_disconnect: z.enum(["cancel", "drain"]),

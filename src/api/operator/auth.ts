@@ -39,7 +39,8 @@ export const operatorOnly: MiddlewareHandler<AdminBindings> = async (context, ne
   const operator =
     signedIn ?? (await operatorOfToken(env, context.executionCtx, given ?? "", secrets.secrets))?.operator;
   if (!operator) throw unknownToken(context);
-  context.set("admin", { ...openContext(env, context.executionCtx, secrets.secrets), operator });
+  const opened = openContext(env, context.executionCtx, secrets.secrets, context.req.url);
+  context.set("admin", { ...opened, operator });
   await next();
 };
 

@@ -6,8 +6,18 @@ import { listOf, numberedPage, pageRequest, time, timeAnswer } from "../kit/fiel
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso } from "../kit/serializers.ts";
 
-/** Only owners see operators. */
-const OF_OPERATORS = ["createOperator", "updateOperator", "revokeOperator"];
+/** Only owners see operators and webhooks. */
+const OF_OPERATORS = [
+  "createOperator",
+  "updateOperator",
+  "revokeOperator",
+  "createWebhook",
+  "updateWebhook",
+  "deleteWebhook",
+  "rotateWebhookSecret",
+  "testWebhook",
+  "resendDelivery",
+];
 
 const state = z.nullable(z.looseObject({}));
 const EventAnswer = z

@@ -4,7 +4,7 @@
  * One zod schema for each body validates it, types its handler and appears in `/admin/openapi.json`. Each resource has
  * a file; `kit/` has what they share. The books are in D1 and in the account objects; this folder stores nothing.
  */
-import { Hono } from "hono/quick";
+import { HonoBase as Hono } from "hono/hono-base";
 import { TrieRouter } from "hono/router/trie-router";
 import * as z from "zod/mini";
 import { READERS } from "../../core/account/operators.ts";
@@ -26,6 +26,7 @@ import { answerError, Problem } from "../kit/problem.ts";
 import { ApiRoutes, type Around, answers, type Route, route } from "../kit/route.ts";
 import { addTeams } from "../kit/teams.ts";
 import { addAccounts } from "./accounts.ts";
+import { addAlerts } from "./alerts.ts";
 import { addAliases } from "./aliases.ts";
 import { admitRole, operatorOnly, permitFields } from "./auth.ts";
 import { addCalls } from "./calls.ts";
@@ -77,6 +78,7 @@ const RESOURCES = [
   addTemplates,
   addOperators,
   addEvents,
+  addAlerts,
   addDocument,
 ];
 

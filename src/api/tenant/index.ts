@@ -7,7 +7,7 @@
  * or other tenants. Another account's ids answer as unknown ones.
  */
 import type { Context } from "hono";
-import { Hono } from "hono/quick";
+import { HonoBase as Hono } from "hono/hono-base";
 import { TrieRouter } from "hono/router/trie-router";
 import { manages } from "../../core/account/permissions.ts";
 import { errorShapeAt } from "../../core/endpoints/served-path.ts";
@@ -32,6 +32,7 @@ import { addSelfBilling } from "./billing.ts";
 import { addSelfCalls } from "./calls.ts";
 import type { SelfServiceBindings, SelfServiceRoutes, Tenant } from "./self-service.ts";
 import { addSelfStatement } from "./statement.ts";
+import { addSelfWebhooks } from "./webhooks.ts";
 
 /** `/account/*` also matches `/account`. Adding that path would ask the object twice. */
 const PATHS = ["/account/*", "/billing/*"];
@@ -80,6 +81,7 @@ export function selfServiceApp(): { app: Hono<SelfServiceBindings>; routes: read
   addSelfBilling(api);
   addSelfCalls(api);
   addSelfStatement(api);
+  addSelfWebhooks(api);
   for (const path of PATHS) {
     app.all(path, (context) => {
       throw new Problem(404, "not_found", `${context.req.method} ${context.req.path} is not served here.`);
@@ -106,7 +108,7 @@ async function identify(context: Context<SelfServiceBindings>): Promise<Response
   const { standing } = answer;
   const object = accountInTime(ports, caller.number, unanswered);
   const place = new BodyPlace(context.req.raw.signal, ports);
-  context.set("tenant", { context: contextOf(context.env, ports), caller, standing, object, place });
+  context.set("tenant", { context: contextOf(context.env, ports, context.req.url), caller, standing, object, place });
   return undefined;
 }
 

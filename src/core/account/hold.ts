@@ -6,6 +6,7 @@
  * values.
  */
 
+import type { Alert } from "../alerts/alert.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Owned, OwnedRef } from "../owned.ts";
@@ -239,10 +240,22 @@ export interface QueuedEnd {
 }
 export const QUEUED_END_LIFE_MS = 24 * 3_600_000;
 
-/** One queue message: events of one account. `shipped` confirms them to its object once they are in D1. */
+/** One queue message: events and alerts of one account. `shipped` confirms them to its object once they are in D1. */
 export interface UsageMessage {
   readonly account: AccountNumber;
   readonly events: readonly UsageEvent[];
+  /** Absent where there are none. */
+  readonly alerts?: readonly Alert[];
+  /** Absent from a Worker of before. */
+  readonly gauges?: Gauges;
+}
+
+/** What an account's object says of itself with each message. */
+export interface Gauges {
+  readonly open_holds: number;
+  /** In the outbox, beside this message's. */
+  readonly waiting_events: number;
+  readonly account_bytes: number;
 }
 
 /** Levels from narrowest to widest, the order in which refusals name them. */

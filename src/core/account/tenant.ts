@@ -48,6 +48,8 @@ export interface AccountFields {
   /** The balance may go down to `-creditLimitNanoUsd`. */
   readonly billsMonthly: boolean;
   readonly creditLimitNanoUsd: number;
+  /** At this balance and below it its owners and the operator are told; null or absent: never. */
+  readonly lowBalanceNanoUsd?: number | null;
   readonly computeEnabled: boolean;
   /** The seat: the upstream on which the account's compute lives; null: none yet. */
   readonly computeUpstream: string | null;

@@ -60,6 +60,10 @@ export function urlFault(url: string): string | undefined {
   return isPublicHost(host) ? undefined : "must name a public host";
 }
 
+/** Whether an address, as a resolver gives it, is on the public internet. */
+export const isPublicAddress = (address: string): boolean =>
+  QUAD.test(address) ? isPublicV4(address) : isPublicV6(address.toLowerCase());
+
 function isPublicHost(host: string): boolean {
   if (host.startsWith("[")) return host.endsWith("]") && isPublicV6(host.slice(1, -1));
   if (QUAD.test(host)) return isPublicV4(host);

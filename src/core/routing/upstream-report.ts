@@ -42,7 +42,8 @@ const DOWN_AFTER = 3;
 /** What a tenant's own request can bring about says nothing about the target. */
 const OF_TENANTS = new Set(["status_400", "status_404", "status_413", "status_422"]);
 
-const failed = ({ result }: ReportedTry): boolean => result !== "answered" && !OF_TENANTS.has(result);
+export const isOfTenants = (result: string): boolean => OF_TENANTS.has(result);
+const failed = ({ result }: ReportedTry): boolean => result !== "answered" && !isOfTenants(result);
 
 /** One report for each model that was tried, those in trouble first. */
 export function targetReports(tries: readonly ReportedTry[]): readonly TargetReport[] {

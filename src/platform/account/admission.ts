@@ -17,6 +17,7 @@ import { planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { unpaidRefusal } from "./compute/inference.ts";
 import { expireDue } from "./expiry.ts";
+import { countedFor } from "./named-counts.ts";
 import type { Books, LiveCaller } from "./state.ts";
 import type { HoldRow, HoldTimes, NewHold } from "./tables/holds.ts";
 
@@ -175,7 +176,7 @@ export function namedRefusal(
   nowMs: number,
 ): Refusal | undefined {
   for (const limit of limits) {
-    const refusal = namedLimitRefusal(limit, books.counted(limit, endpoint, key, nowMs), nowMs);
+    const refusal = namedLimitRefusal(limit, countedFor(books, limit, endpoint, key, nowMs), nowMs);
     if (refusal) return refusal;
   }
   return undefined;

@@ -1,6 +1,7 @@
 /** Credits by the operator. Each reference counts once, and a negative credit cannot take what open holds need. */
 import { mayCredit } from "../../core/account/ledger.ts";
 import type { Credit, CreditOutcome } from "../../core/account/tenant.ts";
+import { toUsd } from "../../core/pricing/money.ts";
 import { turnUnpaid } from "./compute/resource-rows.ts";
 import type { Books } from "./state.ts";
 
@@ -16,6 +17,14 @@ export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditO
   if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
   const entry = books.ledger.credit(credit, nowMs);
   books.spending.entered(entry.id);
+  const { kind, reference } = credit;
+  const data = {
+    kind,
+    amount_usd: toUsd(credit.amountNanoUsd),
+    balance_usd: toUsd(entry.balanceNanoUsd),
+    reference,
+  };
+  books.alerts.tell(books.tenants.account().id, { type: "credit.booked", data }, nowMs);
   turnUnpaid(books, nowMs);
   return { kind: "booked", entry };
 }

@@ -8,6 +8,7 @@ import type { CallAccess } from "../../core/account/call-access.ts";
 import type { FreeReach } from "../../core/account/free-calls.ts";
 import type { KeyDigest } from "../../core/ids.ts";
 import { type Outcome, refused } from "../../core/outcome.ts";
+import { toUsd } from "../../core/pricing/money.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import {
@@ -106,20 +107,32 @@ function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omi
         nowMs,
       );
       books.jobs.end(job.id, { state: "completed", tokens: step.tokens, chargedNanoUsd });
+      tellCompleted(books, job, chargedNanoUsd, nowMs);
       return { did: step.reading.source === "exact" ? "charged" : "charged_own_count", reason: null };
     }
     case "release":
       release(books, released(job, step.code, latencyMs), nowMs);
       books.jobs.end(job.id, { state: "failed", tokens: null, chargedNanoUsd: 0 });
+      // One that was given up was told of then.
+      if (job.state === "running") tellFailed(books, job, nowMs);
       return { did: "released", reason: step.code };
     case "expire": {
       const hold = books.holds.find(job.callId);
       if (hold?.state === "open") expire(books, hold, step.reason, nowMs, servedBy(job));
       books.jobs.end(job.id, { state: "overdue", tokens: null, chargedNanoUsd: 0 });
+      tellFailed(books, job, nowMs);
       return { did: "expired", reason: step.reason };
     }
   }
 }
+
+function tellCompleted(books: Books, { id: job, model }: Job, chargedNanoUsd: number, nowMs: number): void {
+  const data = { job, model, charged_usd: toUsd(chargedNanoUsd) };
+  books.alerts.tell(books.tenants.account().id, { type: "job.completed", data }, nowMs);
+}
+
+const tellFailed = (books: Books, { id: job, model }: Job, nowMs: number): void =>
+  books.alerts.tell(books.tenants.account().id, { type: "job.failed", data: { job, model } }, nowMs);
 
 const servedBy = (job: Pick<NewJob, "upstream" | "targetModel" | "region">) => ({
   upstream: job.upstream,

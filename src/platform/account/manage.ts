@@ -21,6 +21,7 @@ import {
 import type { Key, Scope, TooMany } from "../../core/account/tenant.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { authenticate } from "./admission.ts";
+import { keyNamed } from "./alerting.ts";
 import type { Caps } from "./settings.ts";
 import type { Books, LiveCaller } from "./state.ts";
 
@@ -83,18 +84,23 @@ function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowM
     case "amend_key":
       if (action.changes.team !== target?.team && !tenants.mayHold(action.changes.team)) return { kind: "no_team" };
       if (grantsCompute(books, action.changes.scopes, target)) return { kind: "compute_not_enabled" };
-      if (target) keys.amend(target, action.changes);
+      if (target) keys.amend(target, action.changes, nowMs);
       break;
     case "revoke_key":
       keys.revoke(action.id, nowMs);
+      if (target?.revokedAtMs === null) tellOfKey(books, "key.revoked", target, nowMs);
       break;
     case "rotate_key":
       anew = keys.rotate(action, nowMs + Math.max(0, action.graceMs));
       break;
   }
   const key = keys.key(action.id);
+  if (key && anew && action.kind === "create_key") tellOfKey(books, "key.created", key, nowMs);
   return key ? { kind: "key", key, digests, anew } : { kind: "unknown" };
 }
+
+const tellOfKey = (books: Books, type: "key.created" | "key.revoked", key: Key, nowMs: number): void =>
+  books.alerts.tell(books.tenants.account().id, { type, data: keyNamed(key) }, nowMs);
 
 /** Whether a key would get the compute scope while its account is not enabled for compute. What it has stays. */
 function grantsCompute({ tenants }: Books, scopes: readonly Scope[] | undefined, target?: Key): boolean {

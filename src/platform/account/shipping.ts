@@ -5,6 +5,7 @@
 import type { UsageMessage } from "../../core/account/hold.ts";
 import type { RefusedMessage } from "../../core/account/refused-call.ts";
 import { log } from "../log.ts";
+import { tellExpiring, tellSize } from "./alerting.ts";
 import { expireDue } from "./expiry.ts";
 import type { Store } from "./store.ts";
 
@@ -14,42 +15,46 @@ const PRUNED_PER_ALARM = 500;
 
 export type Send = (message: UsageMessage | RefusedMessage) => Promise<unknown>;
 
-/** `poll` asks upstreams about the jobs that are due, `archive` moves the ledger's past: each with a time limit. */
-export async function runAlarm(
-  store: Store,
-  send: Send,
-  poll: () => Promise<unknown>,
-  archive: () => Promise<unknown>,
-): Promise<void> {
+/** `poll` asks upstreams about the jobs that are due, each with a time limit. */
+export async function runAlarm(store: Store, send: Send, poll: () => Promise<unknown>): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
   await attempt("expire", () => store.transact(expireDue));
+  await attempt("expiring_keys", () => store.transact(tellExpiring));
   // In parallel, so that a slow queue and a slow upstream do not delay each other.
   await Promise.all([
     attempt("ship", () => ship(store, send)),
     attempt("refused", () => shipRefused(store, send)),
     attempt("poll", poll),
-    attempt("archive", archive),
   ]);
   await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("size", () => {
-    const account = store.transact(({ tenants }) => tenants.account().id);
-    if (account) store.sizeWatch.look({ store: "account", account }, store.sql.databaseSize, Date.now());
+    const bytes = store.sql.databaseSize;
+    const account = store.transact((books, nowMs) => tellSize(books, bytes, nowMs));
+    if (account) store.sizeWatch.look({ store: "account", account }, bytes, Date.now());
   });
   await attempt("rearm", () => {
-    const dueMs = store.transact((books) => store.nextDueMs(books));
+    const dueMs = store.transact((books) => books.nextDueMs());
     store.alarm.finish(dueMs ?? null, Date.now());
   });
 }
 
 async function ship(store: Store, send: Send): Promise<void> {
   for (let sent = 0; sent < MESSAGES_PER_ALARM; sent++) {
-    const taken = store.transact(({ outbox, tenants }, nowMs) => {
+    const taken = store.transact(({ outbox, tenants, openHolds }, nowMs) => {
       const shipment = outbox.take(nowMs);
-      return shipment && { shipment, account: tenants.account().number };
+      if (!shipment) return undefined;
+      const shipped = shipment.events.length + shipment.alerts.length;
+      const gauges = {
+        open_holds: openHolds,
+        waiting_events: Math.max(0, outbox.count() - shipped),
+        account_bytes: store.sql.databaseSize,
+      };
+      return { shipment, gauges, account: tenants.account().number };
     });
     if (!taken) return;
     try {
-      await send({ account: taken.account, events: taken.shipment.events });
+      const { events, alerts } = taken.shipment;
+      await send({ account: taken.account, events, ...(alerts.length > 0 && { alerts }), gauges: taken.gauges });
     } catch (error) {
       store.transact(({ outbox }, nowMs) => outbox.failed(taken.shipment, nowMs));
       throw error;

@@ -15,7 +15,7 @@ import type { Key, Limits } from "../../core/account/tenant.ts";
 import { MINUTE } from "../../core/account/trailing-count.ts";
 import type { Lengths } from "../../core/compute/rental.ts";
 import type { CallId, KeyId } from "../../core/ids.ts";
-import type { NamedLimit, Refusal } from "../../core/refusal.ts";
+import type { Refusal } from "../../core/refusal.ts";
 import { earliest } from "./earliest.ts";
 import type { RefusedBuffer } from "./refused-buffer.ts";
 import type { Sql } from "./schema.ts";
@@ -38,6 +38,7 @@ import { Activities } from "./tables/rate-windows.ts";
 import { Resources } from "./tables/resources.ts";
 import { Spending } from "./tables/spending.ts";
 import { Tenants } from "./tables/tenants.ts";
+import { Alerts } from "./tables/told.ts";
 
 /** Pruning waits until this much can go at once, ms. */
 const PRUNE_EVERY_MS = 600_000;
@@ -59,9 +60,10 @@ export class Books {
   readonly spending: Spending;
   readonly operatorBook: OperatorBook;
   readonly overrunWatch: OverrunWatch;
-  readonly marginWatch = new MarginWatch();
+  readonly marginWatch: MarginWatch;
   readonly outbox: Outbox;
   readonly refused: RefusedBuffer;
+  readonly alerts: Alerts;
   readonly ownedIds: OwnedIds;
   readonly jobs: Jobs;
   readonly idempotency: IdempotencyKeys;
@@ -88,8 +90,10 @@ export class Books {
     this.ledger = new Ledger(sql);
     this.spending = new Spending(sql);
     this.operatorBook = new OperatorBook(sql);
-    this.overrunWatch = new OverrunWatch(this.operatorBook);
     this.outbox = new Outbox(sql);
+    this.alerts = new Alerts(sql, this.outbox);
+    this.overrunWatch = new OverrunWatch(this.operatorBook, this.alerts);
+    this.marginWatch = new MarginWatch(this.alerts);
     this.ownedIds = new OwnedIds(sql);
     this.jobs = new Jobs(sql, nowMs);
     this.idempotency = new IdempotencyKeys(sql);
@@ -146,19 +150,6 @@ export class Books {
         { level, subject, allowed: Math.max(allowed, least), calls: this.freeCalls.calls(subject, reach, nowMs) },
       ];
     });
-  }
-
-  /** When the calls that count against a row's limit were admitted, in any order. */
-  counted({ name, windowMs }: NamedLimit, endpoint: string, key: KeyId, nowMs: number): readonly number[] {
-    const sinceMs = nowMs - windowMs;
-    switch (name) {
-      case "launches":
-        return this.resources.launches(sinceMs);
-      case "compute_calls":
-        return this.computeRequests.calls(key, sinceMs);
-      case "submissions":
-        return this.jobs.submissions(endpoint, sinceMs);
-    }
   }
 
   /** Counts a free call, or refuses it. */
@@ -270,7 +261,7 @@ export class Books {
 
   /** When the alarm has work to do; null: never, as things are. */
   nextDueMs(): number | null {
-    const { outbox, jobs, resources } = this;
+    const { outbox, jobs, resources, keys } = this;
     return earliest([
       this.#nextExpiryMs,
       outbox.nextDueMs(),
@@ -278,6 +269,7 @@ export class Books {
       this.#nextPruneMs,
       jobs.nextDueMs(),
       resources.nextDueMs(),
+      keys.nextWarnMs(),
     ]);
   }
 

@@ -13,9 +13,9 @@ import type { AccountId, AccountNumber } from "../../core/ids.ts";
 import { log } from "../log.ts";
 import { SizeWatch } from "../store-sizes.ts";
 import { Alarm } from "./alarm.ts";
+import { purseOf, tellChanges } from "./alerting.ts";
 import { setBack } from "./clock.ts";
 import { setRentalsBack } from "./compute/resource-rows.ts";
-import { earliest } from "./earliest.ts";
 import { RefusedBuffer } from "./refused-buffer.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
@@ -27,10 +27,6 @@ const STEP_MS = 5_000;
 export class Store {
   readonly alarm: Alarm;
   readonly sizeWatch = new SizeWatch();
-  /** Audits that run: they walk the ledger, so nothing of it is folded meanwhile. */
-  audits = 0;
-  /** After a failure of the archive: not before. */
-  archiveAgainMs = 0;
   readonly #storage: DurableObjectStorage;
   readonly #lives: Lives;
   /** Outlives the state: a change that fails loses no refusal. */
@@ -66,24 +62,18 @@ export class Store {
       if (!books) return undefined;
       const nowMs = Math.max(clockMs, this.#latestMs);
       this.#latestMs = nowMs;
-      const result = this.#storage.transactionSync(() => change(books, nowMs));
-      this.alarm.arm(this.nextDueMs(books), nowMs);
+      const purse = purseOf(books);
+      const result = this.#storage.transactionSync(() => {
+        const result = change(books, nowMs);
+        tellChanges(books, purse, nowMs);
+        return result;
+      });
+      this.alarm.arm(books.nextDueMs(), nowMs);
       return result;
     } catch (error) {
       this.#books = undefined;
       throw error;
     }
-  }
-
-  /** When the alarm has work to do; null: never, as things are. */
-  nextDueMs(books: Books): number | null {
-    return earliest([books.nextDueMs(), this.archiveDueMs(books)]);
-  }
-
-  archiveDueMs({ ledger }: Books): number | null {
-    const { archive } = this.#lives;
-    const dueMs = archive ? ledger.parts.nextDueMs(archive, ledger.lastId) : Number.POSITIVE_INFINITY;
-    return dueMs === Number.POSITIVE_INFINITY ? null : Math.max(dueMs, this.archiveAgainMs);
   }
 
   #load(clockMs: number): Books | undefined {

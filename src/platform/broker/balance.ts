@@ -1,7 +1,10 @@
 /** The upstream account's own balance and hourly burn: the operator's money, not a tenant's. */
+import { dayOf } from "../../core/account/budgets.ts";
+import type { Alert, News } from "../../core/alerts/alert.ts";
+import { operatorAlert } from "../../core/alerts/operator-alert.ts";
 import type { BrokerView, ControlAnswer } from "../../core/compute/control.ts";
 import { asObject, parseObject } from "../../core/formats/json-fields.ts";
-import { parseUsd } from "../../core/pricing/money.ts";
+import { parseUsd, toUsd } from "../../core/pricing/money.ts";
 import { log } from "../log.ts";
 import type { BrokerTables } from "./tables.ts";
 
@@ -17,10 +20,13 @@ const COSTS = new Set(["pending", "running", "terminating_requested", "terminati
 export class Balance {
   readonly #tables: BrokerTables;
   readonly #now: () => number;
+  readonly #tell: (alert: Alert) => void;
 
-  constructor(tables: BrokerTables, now: () => number) {
+  /** `tell`: tells the operator; it must not keep anyone waiting. */
+  constructor(tables: BrokerTables, now: () => number, tell: (alert: Alert) => void) {
     this.#tables = tables;
     this.#now = now;
+    this.#tell = tell;
   }
 
   /** Reads the balance if it is unknown or old. */
@@ -51,6 +57,14 @@ export class Balance {
         burn_nano_usd_per_hour: burnNanoUsdPerHour,
         needed_nano_usd: nanoUsd,
       });
+      const data = {
+        upstream,
+        balance_usd: toUsd(balanceNanoUsd),
+        burn_usd_per_hour: toUsd(burnNanoUsdPerHour),
+      };
+      const news: News = { type: "compute.upstream_balance_low", data };
+      // Once a day: of one name only the first counts.
+      this.#tell(operatorAlert(`balance_low_${upstream}_${dayOf(nowMs)}`, news, nowMs));
     }
     return false;
   }

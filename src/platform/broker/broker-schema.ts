@@ -3,15 +3,17 @@
 export type Sql = SqlStorage;
 
 const MIGRATIONS: readonly string[] = [
+  // sent: Control calls of the last minute: the upstream's limits hold over a restart of the object.
+  // watches: What accounts wait for. `tags`, `in_transition`: JSON.
+  // seen: What the last list of a kind showed. `told`: the document that its account was told last.
+  // facts: Single values: the upstream's id, its balance, the time of each list, the end of a pause.
   `
-  -- Control calls of the last minute: the upstream's limits hold over a restart of the object.
   CREATE TABLE sent (
     seq INTEGER PRIMARY KEY,
     at_ms INTEGER NOT NULL,
     cls TEXT NOT NULL
   ) STRICT;
 
-  -- What accounts wait for. \`tags\`, \`in_transition\`: JSON.
   CREATE TABLE watches (
     account INTEGER NOT NULL,
     kind TEXT NOT NULL,
@@ -20,7 +22,6 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (account, kind)
   ) STRICT, WITHOUT ROWID;
 
-  -- What the last list of a kind showed. \`told\`: the document that its account was told last.
   CREATE TABLE seen (
     kind TEXT NOT NULL,
     upstream_id INTEGER NOT NULL,
@@ -31,14 +32,13 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (kind, upstream_id)
   ) STRICT, WITHOUT ROWID;
 
-  -- Single values: the upstream's id, its balance, the time of each list, the end of a pause.
   CREATE TABLE facts (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  // seen.unknown: 1: it carries our tag, no row of ours has it, and the operator was told.
   `
-  -- 1: it carries our tag, no row of ours has it, and the operator was told.
   ALTER TABLE seen ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;
   `,
 ];

@@ -29,6 +29,7 @@ import { accountObject } from "../account/stub.ts";
 import { findUpstream } from "../d1/upstreams.ts";
 import { log } from "../log.ts";
 import { readSecrets } from "../secrets.ts";
+import { raise } from "../webhooks/raise.ts";
 import { Balance } from "./balance.ts";
 import { migrate } from "./broker-schema.ts";
 import { callControl, LONGEST_PAUSE_MS } from "./control-client.ts";
@@ -69,7 +70,11 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     ctx.storage.transactionSync(() => migrate(ctx.storage));
     this.#tables = new BrokerTables(ctx.storage.sql);
     this.#sender = new Sender(this.#tables, () => Date.now());
-    this.#balance = new Balance(this.#tables, () => Date.now());
+    this.#balance = new Balance(
+      this.#tables,
+      () => Date.now(),
+      (alert) => ctx.waitUntil(raise(env, [alert], Date.now()).catch(() => undefined)),
+    );
   }
 
   async send(upstream: string, call: ControlCall): Promise<ControlAnswer> {

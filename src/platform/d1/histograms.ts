@@ -3,7 +3,7 @@
  * transaction that writes it, so an event that comes twice counts once.
  *
  * A row of `histograms` is one period, by `span_ms`: a minute, an hour, a day, or 0 for all that was ever counted
- * (`start_ms` 0). Minutes become hours after two days, and hours become days after 35; the rows of 0 only grow, so they
+ * (`start_ms` 0). Minutes become hours after six hours, and hours become days after 35; the rows of 0 only grow, so they
  * are what counters of `/metrics` read. `b0` to `b11` are how many fell into each bucket, `sum_ms` is the sum of all.
  *
  * | measure      | of                                                   | upstream, model                 | result          |
@@ -21,7 +21,7 @@ import { BUCKETS, bucketOf, type Histogram } from "../../core/histogram.ts";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const EVER = 0;
+export const EVER = 0;
 
 type Measure = "latency" | "first_byte" | "try";
 
@@ -87,6 +87,10 @@ function observationsOf(event: UsageEvent): Observation[] {
 
 const isText = (value: unknown): boolean => typeof value === "string";
 
+/** The buckets of a row. */
+export const histogramOf = (row: Readonly<Record<string, unknown>>): Histogram =>
+  NAMES.map((name) => Number(row[name]));
+
 /** What durations can be grouped by. */
 type DurationGroup = "upstream" | "model" | "day" | "hour";
 
@@ -125,13 +129,13 @@ export async function readDurations(
   return results.map((row) => ({
     groups: groupBy.map((_, index) => row[`group_${index}`] ?? null),
     measure: row.measure as Measure,
-    histogram: NAMES.map((name) => Number(row[name])),
+    histogram: histogramOf(row),
   }));
 }
 
 /** Rows of `from` that are older than `keptMs` become rows of `to`. */
 const ROLL_UPS = [
-  { from: MINUTE_MS, to: HOUR_MS, keptMs: 2 * DAY_MS },
+  { from: MINUTE_MS, to: HOUR_MS, keptMs: 6 * HOUR_MS },
   { from: HOUR_MS, to: DAY_MS, keptMs: 35 * DAY_MS },
 ] as const;
 

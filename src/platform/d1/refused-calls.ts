@@ -2,8 +2,10 @@
  * Refused calls in the books: those that were recorded one by one, and how many there were by minute, key, level and
  * limit. Batches come at least once: a call counts by its id, a sum by its batch.
  */
+
 import type { Met, RefusedBatch } from "../../core/account/refused-call.ts";
 import type { CallFilter, Position } from "./call-rows.ts";
+import { countRefusals } from "./metrics.ts";
 
 export interface RefusedRow {
   readonly position: Position;
@@ -54,6 +56,7 @@ export async function writeRefused(books: D1Database, batches: readonly RefusedB
   const counted = books.prepare("insert or ignore into refusal_batches values (?1, ?2)");
   await books.batch(
     batches.flatMap((batch) => [
+      countRefusals(books, batch.id, JSON.stringify(batch.counts)),
       calls.bind(batch.account, JSON.stringify(batch.calls)),
       counts.bind(batch.account, batch.id, JSON.stringify(batch.counts)),
       counted.bind(batch.id, nowMs),

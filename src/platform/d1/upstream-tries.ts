@@ -1,5 +1,6 @@
 /** The tries at one upstream that the calls of the last minutes report, read from their records. */
 import type { ReportedTry } from "../../core/routing/upstream-report.ts";
+import type { KnownState, StateChange, TryCount } from "../../core/routing/upstream-watch.ts";
 
 /** Calls looked at, the newest: at a high rate they cover less time than was asked for. */
 const MOST_CALLS = 20_000;
@@ -39,6 +40,35 @@ export async function triesAt(books: D1Database, upstream: string, fromMs: numbe
     firstByteMs: row.first_byte_ms,
   }));
 }
+
+/** How the tries at all upstreams ended. */
+export async function countTries(books: D1Database, fromMs: number): Promise<readonly TryCount[]> {
+  const { results } = await books
+    .prepare(
+      `with calls as (select detail from usage_events
+         where ended_ms >= ?1 and detail is not null and late = 0 order by ended_ms desc limit ?2)
+       select json_extract(tried.value, '$.upstream') as upstream, json_extract(tried.value, '$.result') as result,
+         count(*) as tries
+       from calls, json_each(calls.detail, '$.tries') as tried group by 1, 2`,
+    )
+    .bind(fromMs, MOST_CALLS)
+    .all<TryCount>();
+  return results;
+}
+
+export async function knownStates(books: D1Database): Promise<readonly KnownState[]> {
+  const { results } = await books
+    .prepare("select upstream, state, since_ms as sinceMs from upstream_states")
+    .all<KnownState>();
+  return results;
+}
+
+export const noteState = (books: D1Database, { upstream, state, holds }: StateChange, nowMs: number) =>
+  holds
+    ? books
+        .prepare("insert into upstream_states values (?1, ?2, ?3) on conflict do nothing")
+        .bind(upstream, state, nowMs)
+    : books.prepare("delete from upstream_states where upstream = ?1 and state = ?2").bind(upstream, state);
 
 /** Accounts that a call in flight may be of: those with calls lately, at most `most`, and whether these are all live ones. */
 export async function busyAccounts(

@@ -6,9 +6,11 @@
  * events until it is summed again. An event older than the retention is not written, because it could not be told from
  * one that was deleted.
  */
-import type { UsageEvent } from "../../core/account/hold.ts";
+import type { Gauges, UsageEvent } from "../../core/account/hold.ts";
+import type { AccountNumber } from "../../core/ids.ts";
 import type { Unit } from "../../core/pricing/usage.ts";
 import { countDurations } from "./histograms.ts";
+import { countEvents } from "./metrics.ts";
 
 export const HOUR_MS = 3_600_000;
 
@@ -84,16 +86,28 @@ const MARK_LATE = `
   where value < (select summed_until_ms from usage_progress)
     and value >= (select kept_from_ms from usage_progress)`;
 
+/** Events of one account, as a message brings them. */
+export interface UsageBatch {
+  readonly account: AccountNumber;
+  readonly events: readonly UsageEvent[];
+  readonly gauges?: Gauges | undefined;
+}
+
 /** Writes all of these or none, in one transaction. Returns the time before which events are not written. */
-export async function writeUsage(books: D1Database, batches: readonly (readonly UsageEvent[])[]): Promise<number> {
-  const hours = new Set(batches.flat().map(({ endedAtMs }) => endedAtMs - (endedAtMs % HOUR_MS)));
+export async function writeUsage(books: D1Database, batches: readonly UsageBatch[]): Promise<number> {
+  const hours = new Set(
+    batches.flatMap(({ events }) => events).map(({ endedAtMs }) => endedAtMs - (endedAtMs % HOUR_MS)),
+  );
   const results = await books.batch<{ kept_from_ms: number }>([
-    ...batches.flatMap((events) => [
-      ...countDurations(books, events),
-      books.prepare(WRITE).bind(JSON.stringify(events)),
-    ]),
+    ...batches.flatMap(({ account, events, gauges = {} }) => {
+      const text = JSON.stringify(events);
+      return [
+        countEvents(books, account, text, gauges),
+        ...countDurations(books, events),
+        books.prepare(WRITE).bind(text),
+      ];
+    }),
     books.prepare(MARK_LATE).bind(JSON.stringify([...hours])),
-    books.prepare("select kept_from_ms from usage_progress"),
   ]);
-  return results.at(-1)?.results[0]?.kept_from_ms ?? 0;
+  return results[0]?.results[0]?.kept_from_ms ?? 0;
 }

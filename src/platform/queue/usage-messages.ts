@@ -6,8 +6,9 @@
  * Unknown fields of events are dropped, because the sender may be newer. Ends are passed on whole.
  */
 import * as z from "zod/mini";
-import type { QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
+import type { Gauges, QueuedEnd, UsageEvent } from "../../core/account/hold.ts";
 import type { RefusedBatch } from "../../core/account/refused-call.ts";
+import type { Alert } from "../../core/alerts/alert.ts";
 import { type AccountNumber, asId } from "../../core/ids.ts";
 import { UNIT_NAMES } from "../../core/pricing/usage.ts";
 import type { SetAside } from "../d1/usage-set-aside.ts";
@@ -73,7 +74,19 @@ const LateEvent = z.object({
   ),
 });
 const AnyEvent = z.discriminatedUnion("late", [Event, LateEvent]);
-const EventsBody = z.object({ account: z.int().check(z.minimum(1)), events: z.array(z.unknown()) });
+const EventsBody = z.object({
+  account: z.int().check(z.minimum(1)),
+  events: z.array(z.unknown()),
+  alerts: z.optional(z.array(z.unknown())),
+  gauges: z.optional(z.object({ open_holds: count, waiting_events: count, account_bytes: count })),
+});
+const AnyAlert = z.object({
+  id: z.string().check(z.minLength(1), z.maxLength(200)),
+  type: text,
+  account: z.nullable(text),
+  atMs: count,
+  data: z.looseObject({}),
+});
 
 const servedBy = z.object({ upstream: text, model: text, region: z.nullable(text) });
 const EndBody = z.object({
@@ -112,6 +125,8 @@ const EndBody = z.object({
 export interface ReadEvents {
   readonly account: AccountNumber;
   readonly events: readonly UsageEvent[];
+  readonly alerts: readonly Alert[];
+  readonly gauges?: Gauges | undefined;
   readonly unreadable: readonly SetAside[];
 }
 export type ReadMessage =
@@ -128,25 +143,27 @@ export function readMessage(body: unknown): ReadMessage {
   // The schemas check what the types promise; ids are branded text.
   if ("end" in outcome.data) return { kind: "end", content: outcome.data as unknown as QueuedEnd };
   if ("refused" in outcome.data) return { kind: "refused", content: outcome.data.refused as unknown as RefusedBatch };
-  return { kind: "events", content: readEvents(asId(outcome.data.account), outcome.data.events) };
+  return { kind: "events", content: readEvents(asId(outcome.data.account), outcome.data) };
 }
 
-function readEvents(account: AccountNumber, raw: readonly unknown[]): ReadEvents {
-  const events: UsageEvent[] = [];
+function readEvents(account: AccountNumber, body: z.output<typeof EventsBody>): ReadEvents {
   const unreadable: SetAside[] = [];
-  for (const event of raw) {
-    const outcome = AnyEvent.safeParse(event);
-    if (outcome.success) events.push(outcome.data as unknown as UsageEvent);
-    else {
+  const read = <T>(schema: z.ZodMiniType, raw: readonly unknown[]): T[] =>
+    raw.flatMap((event) => {
+      const outcome = schema.safeParse(event);
+      if (outcome.success) return [outcome.data as T];
       const issue = outcome.error.issues[0];
       const problem = `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "not readable"}`;
       unreadable.push({ account, eventId: idOf(event), problem, event });
-    }
-  }
-  return { account, events, unreadable };
+      return [];
+    });
+  const events = read<UsageEvent>(AnyEvent, body.events);
+  return { account, events, alerts: read(AnyAlert, body.alerts ?? []), gauges: body.gauges, unreadable };
 }
 
+/** Of an event or an alert. */
 function idOf(event: unknown): string {
-  const id = typeof event === "object" && event !== null && "eventId" in event ? event.eventId : undefined;
-  return typeof id === "string" ? id.slice(0, 200) : "";
+  const { eventId, id } = (event ?? {}) as { readonly eventId?: unknown; readonly id?: unknown };
+  const text = eventId ?? id;
+  return typeof text === "string" ? text.slice(0, 200) : "";
 }

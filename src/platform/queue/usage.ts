@@ -14,7 +14,7 @@
 import { CHANGES_KEPT_DAYS } from "../../core/account/change-record.ts";
 import type { UsageEvent } from "../../core/account/hold.ts";
 import type { RefusedBatch } from "../../core/account/refused-call.ts";
-import type { AccountNumber, CallId } from "../../core/ids.ts";
+import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import { accountObject } from "../account/stub.ts";
 import { pruneChanges } from "../d1/changes.ts";
 import { rollUpDurations } from "../d1/histograms.ts";
@@ -29,10 +29,12 @@ import { type SetAside, setAside } from "../d1/usage-set-aside.ts";
 import { republish } from "../edge/routing-cache.ts";
 import { memory } from "../isolate.ts";
 import { log } from "../log.ts";
+import { type AlertBindings, raise } from "../webhooks/raise.ts";
+import { keepDeliveries, tellBooksSize, tellUpstreams } from "../webhooks/upkeep.ts";
 import { type EndMessage, tellEnds } from "./queued-ends.ts";
 import { type ReadEvents, readMessage } from "./usage-messages.ts";
 
-type Bindings = Pick<Env, "BOOKS" | "ACCOUNTS">;
+type Bindings = AlertBindings & Pick<Env, "ACCOUNTS">;
 
 /** Messages written in one transaction. */
 const MESSAGES_PER_WRITE = 20;
@@ -104,8 +106,9 @@ async function writeTogether(env: Bindings, part: readonly EventsMessage[], take
   try {
     const keptFromMs = await writeUsage(
       env.BOOKS,
-      part.map(({ content }) => content.events),
+      part.map(({ content }) => content),
     );
+    await raiseAll(env, part);
     for (const one of part) await finish(env, one, [], keptFromMs, taken);
   } catch (error) {
     const [only, ...others] = part;
@@ -113,6 +116,13 @@ async function writeTogether(env: Bindings, part: readonly EventsMessage[], take
     else for (const one of part) await writeTogether(env, [one], taken);
   }
 }
+
+const raiseAll = (env: Bindings, part: readonly EventsMessage[]): Promise<void> =>
+  raise(
+    env,
+    part.flatMap(({ content }) => content.alerts),
+    Date.now(),
+  );
 
 /** Splits one message's events into ever smaller parts to find those that cannot be written. */
 async function writeSingly(env: Bindings, one: EventsMessage, error: unknown, taken: Taken): Promise<void> {
@@ -123,6 +133,7 @@ async function writeSingly(env: Bindings, one: EventsMessage, error: unknown, ta
     await env.BOOKS.prepare("select 1").run();
     const refused: SetAside[] = [];
     const keptFromMs = await writeParts(env, content, content.events, refused);
+    await raiseAll(env, [one]);
     await finish(env, one, refused, keptFromMs, taken);
   } catch {
     retry(message);
@@ -137,7 +148,7 @@ async function writeParts(
   refused: SetAside[],
 ): Promise<number> {
   try {
-    return await writeUsage(env.BOOKS, [events]);
+    return await writeUsage(env.BOOKS, [{ account: content.account, events }]);
   } catch (error) {
     const [event, second] = events;
     if (event && !second) {
@@ -160,6 +171,7 @@ async function finish(
 ): Promise<void> {
   const { account } = content;
   const ids = new Set(content.events.map(({ eventId }) => eventId));
+  for (const { id } of content.alerts) ids.add(asId<CallId>(id));
   for (const { eventId } of refused) ids.delete(eventId as CallId);
   const problems = [...content.unreadable, ...refused];
   for (const event of content.events) {
@@ -200,7 +212,7 @@ const DELETIONS_PER_RUN = 20_000;
 /** Pages of accounts' keys that were there before the index. */
 const PAGES_PER_RUN = 20;
 
-export interface UpkeepEnv extends Pick<Env, "BOOKS" | "EDGE" | "ACCOUNTS"> {
+export interface UpkeepEnv extends AlertBindings, Pick<Env, "EDGE" | "ACCOUNTS"> {
   /** Days that raw usage events are kept, and the size of D1 above which the oldest go; the sums stay. */
   readonly USAGE_RETENTION_DAYS?: string;
   readonly USAGE_RETENTION_GB?: string;
@@ -221,9 +233,12 @@ export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void>
     const { bytes, shortenedToMs } = await retainUsage(env.BOOKS, { beforeMs, mostBytes });
     if (shortenedToMs !== null) log({ event: "usage_shortened", to: new Date(shortenedToMs).toISOString(), bytes });
     memory.booksWatch.look({ store: "d1" }, bytes, nowMs);
+    await tellBooksSize(env, bytes, nowMs);
   });
   await attempt("prune_refused", () => pruneRefused(env.BOOKS, { beforeMs, nowMs, atOnce: DELETIONS_PER_RUN }));
   await attempt("index_keys", () => indexOlder(env.BOOKS, (number) => accountObject(env, number), PAGES_PER_RUN));
+  await attempt("tell_upstreams", () => tellUpstreams(env, nowMs));
+  await attempt("deliveries", () => keepDeliveries(env, nowMs));
   await attempt("prune_calls", () => pruneCalls(env.BOOKS, nowMs, DELETIONS_PER_RUN));
   await attempt("prune_changes", () => pruneChanges(env.BOOKS, nowMs - CHANGES_KEPT_DAYS * DAY_MS, DELETIONS_PER_RUN));
   await attempt("publish_routing", () =>

@@ -140,8 +140,9 @@ describe("roles", () => {
       ] as const) {
         const at = path.replace("{key}", key).replace("{team}", its);
         const { status } = await as(member, method, at, hasBody ? { name: "x" } : undefined);
-        // A rotation's body has no name: refused for that, or for the role, and never done.
-        const expected = OPEN.includes(`${method} ${path}`) ? [200] : path.endsWith("/rotate") ? [400, 403] : [403];
+        // The bodies of rotations and webhooks have no name: refused for that, or for the role, and never done.
+        const nameless = path.endsWith("/rotate") || path.startsWith("/account/webhooks");
+        const expected = OPEN.includes(`${method} ${path}`) ? [200] : nameless ? [400, 403] : [403];
         expect(expected, `${method} ${at}`).toContain(status);
       }
     }
@@ -190,6 +191,10 @@ describe("bodies and queries", () => {
     "PUT /admin/models/{model}": { kind: "embedding", prices: { input_tokens: unit } },
     "PATCH /admin/models/{model}": {},
     "PUT /admin/models/{model}/prices": { prices: { input_tokens: unit } },
+    "POST /admin/webhooks": { url: "https://hooks.example.com/", events: ["balance.low"] },
+    "PATCH /admin/webhooks/{webhook}": {},
+    "POST /account/webhooks": { url: "https://hooks.example.com/", events: ["balance.low"] },
+    "PATCH /account/webhooks/{webhook}": {},
     "POST /account/keys": { name: "x" },
     "PATCH /account/keys/{key}": {},
     "POST /account/keys/{key}/rotate": {},

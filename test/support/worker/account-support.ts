@@ -1,6 +1,6 @@
 /** Accounts, keys and calls for the tests of the account object; what a test does not name is a harmless default. */
 
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import type { CallAccess } from "../../../src/core/account/call-access.ts";
@@ -93,7 +93,17 @@ export async function newAccount(
   const team = options.team ? teamId("t") : null;
   if (team) await manager(stub).createTeam(team, { name: "team", blocked: false, limits: NO_LIMITS, ...options.team });
   await addKey(stub, "k", { team, ...options.key });
+  await hush(stub);
   return { number, stub };
+}
+
+/** Forgets what was told of making the account, so that tests count what they do themselves. */
+async function hush(stub: Stub): Promise<void> {
+  await runInDurableObject(stub, async (_, { storage }) => {
+    storage.sql.exec("DELETE FROM outbox");
+    await storage.deleteAlarm();
+  });
+  await evictDurableObject(stub);
 }
 
 export const credit = (stub: Stub, amountNanoUsd: number, reference: string) =>

@@ -18,6 +18,7 @@ import { type Outcome, type Refused, refused } from "../../../core/outcome.ts";
 import { planAt, tenantPrices } from "../../../core/pricing/prices.ts";
 import { authenticate } from "../admission.ts";
 import { expireDue } from "../expiry.ts";
+import { countedFor } from "../named-counts.ts";
 import type { Books, LiveCaller } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { store } from "./resource-rows.ts";
@@ -61,7 +62,7 @@ export function admitCompute(
   const upstream = account.computeUpstream;
   if (upstream === null) return refuse({ kind: "no_seat" });
   const calls = endpoint.limits.find(({ name }) => name === "compute_calls");
-  const tooMany = calls && namedLimitRefusal(calls, books.counted(calls, endpoint.id, caller.key.id, nowMs), nowMs);
+  const tooMany = calls && namedLimitRefusal(calls, countedFor(books, calls, endpoint.id, caller.key.id, nowMs), nowMs);
   if (tooMany) return refused(tooMany);
   books.countComputeCall(caller.key.id, nowMs);
   if (!request.body.ok) return request.body;
@@ -206,7 +207,7 @@ function launchRefusal(
 ): Refused | undefined {
   const limit = limits.find(({ name }) => name === "launches");
   if (!limit || (!decision.ok && comesFirst(decision))) return undefined;
-  const refusal = namedLimitRefusal(limit, books.counted(limit, id, key.id, nowMs), nowMs);
+  const refusal = namedLimitRefusal(limit, countedFor(books, limit, id, key.id, nowMs), nowMs);
   return refusal && refused(refusal);
 }
 

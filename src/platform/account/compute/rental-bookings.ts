@@ -13,6 +13,7 @@ import type { Books } from "../state.ts";
 import { type HoldRow, NEVER_MS, type NewHold } from "../tables/holds.ts";
 import type { PlacedInference } from "../tables/inference-rentals.ts";
 import type { Placed } from "../tables/resources.ts";
+import { tellRental } from "./resource-alerts.ts";
 
 type Rented = Placed<RentedRow> | PlacedInference;
 
@@ -36,6 +37,7 @@ function bookAct(books: Books, placed: Rented, act: Act, nowMs: number): void {
   if (act.act === "event") {
     const { act: _, event, ...rest } = act;
     log({ event, account, resource: row.id, upstream, ...rest });
+    tellRental(books, row, upstream, act, nowMs);
     return;
   }
   const callId = rentalCallId(number, row.id, act.n);

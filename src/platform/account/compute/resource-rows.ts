@@ -30,6 +30,7 @@ import type { Books } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { setInferenceBack, turnInferenceDue, turnUnpaidInference } from "./inference.ts";
 import { bookActs } from "./rental-bookings.ts";
+import { machineBefore, tellMachine } from "./resource-alerts.ts";
 
 /** A turn of storage that could not go on is tried again after this. */
 const BLOCKED_MS = 1_000;
@@ -51,7 +52,9 @@ export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs:
   const turn = rowTurned(row, nowMs, facts);
   const after = { ...placed, row: turn.row as RentedRow };
   bookActs(books, after, turn.acts, nowMs);
+  const before = machineBefore(books, after.row);
   books.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
+  if (isMachine(after.row)) tellMachine(books, before, after.row, nowMs);
   if (isMachine(after.row) && after.row.seen.state === "ended") turnUnmounted(books, after.row, nowMs);
   return turn.row;
 }

@@ -2,10 +2,12 @@
  * Virtual keys and the digests of their secrets. A key is found by digest in one look-up, however many keys there are.
  */
 
+import { keyWarnMs } from "../../../core/account/key-expiry.ts";
 import {
   type Changes,
   type Key,
   type KeyFields,
+  type Limits,
   NO_LIMITS,
   type Page,
   type PageRequest,
@@ -49,6 +51,9 @@ const CACHED_CHARS = 8_000_000;
 export class Keys {
   readonly #sql: Sql;
   readonly #found = new Map<KeyDigest, FoundKey>();
+  readonly #limits = new Map<KeyId, Limits | null>();
+  /** When the first key is to be warned of; undefined: not read yet. */
+  #nextWarnMs: number | null | undefined;
   #cachedChars = 0;
 
   constructor(sql: Sql) {
@@ -75,6 +80,36 @@ export class Keys {
   key(id: KeyId): Key | undefined {
     const [stored] = this.#sql.exec<StoredKey>(`SELECT ${COLUMNS} FROM keys WHERE id = ?`, id).toArray();
     return stored && toKey(stored);
+  }
+
+  /** The limits of a key, kept in memory for what asks after each charge; null: there is no such key. */
+  limits(id: KeyId): Limits | null {
+    const cached = this.#limits.get(id);
+    if (cached !== undefined) return cached;
+    if (this.#limits.size >= CACHED_KEYS) this.#limits.clear();
+    const limits = this.key(id)?.limits ?? null;
+    this.#limits.set(id, limits);
+    return limits;
+  }
+
+  /** When the holder of some key is to be told that it expires; null: none is. */
+  nextWarnMs(): number | null {
+    this.#nextWarnMs ??= this.#sql
+      .exec<{ at: number | null }>("SELECT min(warn_at_ms) AS at FROM keys WHERE warn_at_ms IS NOT NULL")
+      .one().at;
+    return this.#nextWarnMs;
+  }
+
+  /** The live keys whose holders are to be told, each once. */
+  takeWarned(nowMs: number, most: number): readonly Key[] {
+    const rows = this.#sql.exec<StoredKey>(
+      `SELECT ${COLUMNS} FROM keys WHERE warn_at_ms <= ? ORDER BY warn_at_ms LIMIT ?`,
+      nowMs,
+      most,
+    );
+    const keys = rows.toArray().map(toKey);
+    for (const { id } of keys) this.#warnAt(id, null);
+    return keys.filter(({ revokedAtMs }) => revokedAtMs === null);
   }
 
   /** Live keys, oldest first; with `team`, only that team's. */
@@ -114,11 +149,15 @@ export class Keys {
       nowMs,
     );
     this.#addDigest(digest, id);
+    if (fields.expiresAtMs !== null) this.#warnAt(id, keyWarnMs(fields.expiresAtMs, nowMs));
+    this.#limits.delete(id);
   }
 
-  amend(key: Key, changes: Changes<KeyFields>): void {
+  amend(key: Key, changes: Changes<KeyFields>, nowMs: number): void {
     const { id, lastFour: _l, createdAtMs: _c, revokedAtMs: _r, ...fields } = key;
-    this.#sql.exec("UPDATE keys SET fields = ? WHERE id = ?", JSON.stringify(merge(fields, changes)), id);
+    const after = merge(fields, changes);
+    this.#sql.exec("UPDATE keys SET fields = ? WHERE id = ?", JSON.stringify(after), id);
+    if (after.expiresAtMs !== fields.expiresAtMs) this.#warnAt(id, keyWarnMs(after.expiresAtMs, nowMs));
     this.#forget();
   }
 
@@ -151,8 +190,14 @@ export class Keys {
     return rows.toArray().map((row) => row.digest as KeyDigest);
   }
 
+  #warnAt(id: KeyId, atMs: number | null): void {
+    this.#sql.exec("UPDATE keys SET warn_at_ms = ? WHERE id = ?", atMs, id);
+    this.#nextWarnMs = undefined;
+  }
+
   #forget(): void {
     this.#found.clear();
+    this.#limits.clear();
     this.#cachedChars = 0;
   }
 

@@ -1,12 +1,13 @@
 /**
- * The outbox: usage events that D1 has not confirmed. An event's row is written in the transaction that ends its call
- * and deleted when the queue's consumer confirms that D1 has it.
+ * The outbox: usage events and alerts that D1 has not confirmed. A row is written in the transaction that ends the call,
+ * or makes the alert true, and deleted when the queue's consumer confirms that D1 has it.
  *
  * Rows are sent in ranges. A range is stored as a shipment, then sent as one message. A shipment that is not confirmed
  * in time is sent again. The consumer counts an event once by its id, so sending twice is harmless and no event is
  * lost.
  */
 import type { UsageEvent } from "../../../core/account/hold.ts";
+import type { Alert } from "../../../core/alerts/alert.ts";
 import type { CallId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
 
@@ -27,6 +28,7 @@ export interface Shipment {
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly events: readonly UsageEvent[];
+  readonly alerts: readonly Alert[];
   /** True if it was sent before. */
   readonly again: boolean;
 }
@@ -55,9 +57,11 @@ export class Outbox {
   }
 
   add(event: UsageEvent): void {
-    this.#lastSeq += 1;
-    this.#sql.exec("INSERT INTO outbox VALUES (?, ?, ?)", this.#lastSeq, event.eventId, JSON.stringify(event));
-    this.#waitingSinceMs ??= event.endedAtMs;
+    this.#add(event.eventId, event, event.endedAtMs);
+  }
+
+  tell(alert: Alert): void {
+    this.#add(alert.id, alert, alert.atMs);
   }
 
   /** Stores the next range as sent and returns it: first a shipment not confirmed in time, else rows not sent yet. */
@@ -118,14 +122,14 @@ export class Outbox {
     if (!late) return undefined;
     this.#sql.exec("UPDATE shipments SET sent_at_ms = ? WHERE first_seq = ?", nowMs, late.first_seq);
     this.#shipments = this.#readShipments();
-    const { events } = this.#stretch(late.first_seq, late.last_seq);
-    return { firstSeq: late.first_seq, lastSeq: late.last_seq, events, again: true };
+    const { events, alerts } = this.#stretch(late.first_seq, late.last_seq);
+    return { firstSeq: late.first_seq, lastSeq: late.last_seq, events, alerts, again: true };
   }
 
   #takeNew(nowMs: number): Shipment | undefined {
     if (this.#waitingSinceMs === null || this.#shipments.length >= MOST_SHIPMENTS) return undefined;
     const firstSeq = this.#sentThrough + 1;
-    const { events, lastSeq } = this.#stretch(firstSeq, this.#lastSeq);
+    const { events, alerts, lastSeq } = this.#stretch(firstSeq, this.#lastSeq);
     if (lastSeq === undefined) {
       this.#waitingSinceMs = null;
       return undefined;
@@ -134,11 +138,11 @@ export class Outbox {
     this.#shipments = this.#readShipments();
     this.#sentThrough = lastSeq;
     this.#waitingSinceMs = lastSeq < this.#lastSeq ? nowMs : null;
-    return { firstSeq, lastSeq, events, again: false };
+    return { firstSeq, lastSeq, events, alerts, again: false };
   }
 
   /** As many of these rows as one message carries, at least one. */
-  #stretch(firstSeq: number, lastSeq: number): { events: UsageEvent[]; lastSeq: number | undefined } {
+  #stretch(firstSeq: number, lastSeq: number): Pick<Shipment, "events" | "alerts"> & { lastSeq: number | undefined } {
     const rows = this.#sql.exec<{ seq: number; event: string; bytes: number }>(
       `SELECT seq, event, octet_length(event) AS bytes FROM outbox WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`,
       firstSeq,
@@ -146,15 +150,24 @@ export class Outbox {
       MESSAGE_EVENTS,
     );
     const events: UsageEvent[] = [];
+    const alerts: Alert[] = [];
     let last: number | undefined;
     let bytes = 0;
     for (const row of rows) {
       bytes += row.bytes + 1;
-      if (events.length > 0 && bytes > MESSAGE_BYTES) break;
-      events.push(JSON.parse(row.event) as UsageEvent);
+      if (last !== undefined && bytes > MESSAGE_BYTES) break;
+      const stored = JSON.parse(row.event) as UsageEvent | Alert;
+      if ("type" in stored) alerts.push(stored);
+      else events.push(stored);
       last = row.seq;
     }
-    return { events, lastSeq: last };
+    return { events, alerts, lastSeq: last };
+  }
+
+  #add(id: string, stored: UsageEvent | Alert, atMs: number): void {
+    this.#lastSeq += 1;
+    this.#sql.exec("INSERT INTO outbox VALUES (?, ?, ?)", this.#lastSeq, id, JSON.stringify(stored));
+    this.#waitingSinceMs ??= atMs;
   }
 
   #readShipments(): readonly StoredShipment[] {

@@ -5,21 +5,24 @@
 
 import { DAY_MS, dayOf } from "../../../core/account/budgets.ts";
 import type { AccountId } from "../../../core/ids.ts";
-import { formatUsd } from "../../../core/pricing/money.ts";
+import { formatUsd, toUsd } from "../../../core/pricing/money.ts";
 import { log } from "../../log.ts";
 import type { OperatorBook } from "./operator-losses.ts";
+import type { Alerts } from "./told.ts";
 
 /** Overruns above one part in this many of a day's charges are logged. */
 const SHARE = 100;
 
 export class OverrunWatch {
   readonly #book: OperatorBook;
+  readonly #alerts: Alerts;
   #day = Number.NEGATIVE_INFINITY;
   #overrunNanoUsd = 0;
   #logged = false;
 
-  constructor(book: OperatorBook) {
+  constructor(book: OperatorBook, alerts: Alerts) {
     this.#book = book;
+    this.#alerts = alerts;
   }
 
   /** Call it after an overrun was written. `chargedNanoUsd`: the account's charges of the day so far. */
@@ -33,6 +36,9 @@ export class OverrunWatch {
     }
     if (this.#logged || this.#overrunNanoUsd * SHARE <= chargedNanoUsd) return;
     this.#logged = true;
+    if (!this.#alerts.firstToday("overrun", nowMs)) return;
+    const data = { overrun_usd: toUsd(this.#overrunNanoUsd), charged_usd: toUsd(chargedNanoUsd) };
+    this.#alerts.tell(account, { type: "overrun.high", data }, nowMs);
     log({
       event: "overrun_high",
       account,

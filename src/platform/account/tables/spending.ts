@@ -31,6 +31,8 @@ export class Spending {
   readonly #last = new Map<Subject, number>();
   readonly #sums = new Map<`${BudgetDuration} ${Subject}`, Sum>();
   #through: number;
+  /** Who was charged since they were last taken. */
+  #charged: Party[] = [];
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -52,6 +54,7 @@ export class Spending {
   /** Counts a charge entered in the ledger as `entryId`; a negative one gives back. */
   charged(party: Party, amountNanoUsd: number, atMs: number, entryId: number): void {
     const day = dayOf(atMs);
+    if (amountNanoUsd > 0) this.#charged.push(party);
     for (const subject of subjectsOf(party)) {
       addTo(this.#tail, subject, day, amountNanoUsd);
       this.#last.set(subject, atMs);
@@ -63,14 +66,17 @@ export class Spending {
     this.entered(entryId);
   }
 
+  /** Who was charged since this was last asked. */
+  takeCharged(): readonly Party[] {
+    if (this.#charged.length === 0) return this.#charged;
+    const charged = this.#charged;
+    this.#charged = [];
+    return charged;
+  }
+
   /** Moves the mark if the ledger has grown enough, by entries of any kind. */
   entered(entryId: number): void {
     if (entryId - this.#through >= ROLL_UP_EVERY) this.#rollUp(entryId);
-  }
-
-  /** Before entries leave: no restart may need them. `lastId`: the ledger's. */
-  sumUp(lastId: number): void {
-    if (this.#through < lastId) this.#rollUp(lastId);
   }
 
   /** Charged in the budget window that contains `nowMs`. */
