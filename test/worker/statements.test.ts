@@ -1,7 +1,9 @@
 /** Money told in four ways (proofs, ledger, statements, reports) is the same money; and limits with their use. */
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { createExecutionContext, runDurableObjectAlarm, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { ASKED_AT_ONCE } from "../../src/api/kit/some-at-once.ts";
+import { adminApp } from "../../src/api/operator/index.ts";
 import type { AskedCall } from "../../src/core/account/hold.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../../src/core/ids.ts";
 import { proofOf } from "../../src/core/pricing/proof.ts";
@@ -208,6 +210,40 @@ describe("statements", () => {
     const csv = await call("GET", "/statements?month=2031-01&format=csv");
     for (const id of ids) expect(csv.text).toContain(`${id},2031-01,closing,`);
     expect(csv.text.split("\r\n")[0]).toBe("account,month,line,at,name,calls,amount_usd");
+  });
+
+  it("has an account that was deleted in the month or after it, and none from before", async () => {
+    const { id } = await newParty();
+    setTime(EVE + 3 * DAY);
+    await done("DELETE", `/accounts/${id}`);
+    const listed = async (month: string) => (await call("GET", `/statements?month=${month}&format=csv`)).text;
+    for (const month of MONTHS) expect(await listed(month)).toContain(`${id},${month},closing,`);
+    expect(await listed("2031-03")).not.toContain(id);
+  });
+
+  it("of a reader that leaves are read no further", async () => {
+    for (let n = 0; n < 3 * ASKED_AT_ONCE; n++) await done("POST", "/accounts", { id: `left-${n}`, name: "Left" });
+    let pages = 0;
+    const prepare = (sql: string) => {
+      if (sql.includes("from accounts where number >")) pages++;
+      return env.BOOKS.prepare(sql);
+    };
+    const BOOKS = new Proxy(env.BOOKS, {
+      get: (books, name) => (name === "prepare" ? prepare : Reflect.get(books, name)),
+    });
+    const context = createExecutionContext();
+    const answer = await adminApp().app.fetch(
+      new Request("http://gateway.test/admin/statements?month=2031-01&format=csv", {
+        headers: { authorization: `Bearer ${env.ADMIN_TOKEN}` },
+      }),
+      { ...env, BOOKS },
+      context,
+    );
+    const reader = answer.body?.getReader();
+    expect((await reader?.read())?.done).toBe(false);
+    await reader?.cancel();
+    await waitOnExecutionContext(context);
+    expect(pages).toBeLessThanOrEqual(2);
   });
 });
 

@@ -33,7 +33,7 @@ const ofAll = route({
   method: "get",
   path: "/admin/statements",
   roles: READERS,
-  summary: "The same of all accounts that are not deleted; CSV has all of them, JSON a page",
+  summary: "The same of all accounts that were not deleted before it began; CSV has all of them, JSON a page",
   query: z.strictObject({
     ...statementQuery,
     limit: countInQuery(100, 50, "Accounts in an answer"),
@@ -61,7 +61,7 @@ export function addStatements(api: AdminRoutes): void {
 }
 
 async function statementsFrom(context: OperatorContext, month: Month, cursor: string | null, limit: number) {
-  const { data: accounts, nextCursor } = await listAccounts(context.books, { cursor, limit });
+  const { data: accounts, nextCursor } = await listAccounts(context.books, { cursor, limit }, month.fromMs);
   const data = await someAtOnce(accounts, ({ id, number }) =>
     statementOf(context.books, context.account(number), id, month, context.now()),
   );

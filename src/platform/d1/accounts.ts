@@ -113,14 +113,18 @@ export async function accountByNumber(books: D1Database, number: AccountNumber):
   return stored ? accountOf(stored) : undefined;
 }
 
-/** Live accounts by number. */
-export async function listAccounts(books: D1Database, page: PageRequest): Promise<Page<AccountRow>> {
+/** Live accounts by number, and those that were deleted at this time or later, if it is given. */
+export async function listAccounts(
+  books: D1Database,
+  page: PageRequest,
+  deletedSinceMs?: number,
+): Promise<Page<AccountRow>> {
   const { results } = await books
     .prepare(
-      `select ${COLUMNS} from accounts
-       where number > ?1 and opened_ms is not null and deleted_ms is null order by number limit ?2`,
+      `select ${COLUMNS} from accounts where number > ?1 and opened_ms is not null
+       and (deleted_ms is null or deleted_ms >= ?3) order by number limit ?2`,
     )
-    .bind(Number(page.cursor ?? 0), page.limit + 1)
+    .bind(Number(page.cursor ?? 0), page.limit + 1, deletedSinceMs ?? null)
     .all<Stored>();
   return cutPage(results.map(accountOf), page, (account) => String(account.number));
 }
