@@ -47,6 +47,8 @@ export default defineConfig({
                   TEST_MIGRATIONS: await readD1Migrations("./migrations"),
                   TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
                 },
+                // Bound under another name: a test that wants an archive says so (test/support/worker/archive.ts).
+                r2Buckets: ["TEST_ARCHIVE"],
                 queueConsumers: {
                   "tollgate-usage": { maxBatchTimeout: 0.05 },
                   "tollgate-webhooks": { maxBatchTimeout: 0.05 },

@@ -61,6 +61,9 @@ function deploy(upload: readonly string[], secretsFile: string | undefined): voi
   const consumers: { queue: string; dead_letter_queue?: string }[] = config.queues.consumers ?? [];
   const queues = consumers.flatMap((consumer) => [consumer.queue, consumer.dead_letter_queue ?? []].flat());
   for (const queue of queues) wrangler(["queues", "create", queue], "may exist");
+  for (const { bucket_name } of config.r2_buckets) {
+    if (bucket_name) wrangler(["r2", "bucket", "create", bucket_name], "may exist");
+  }
   // Migrations only add, so old code runs on the new tables. They run first, unless there is no database yet.
   const exists = wrangler(["d1", "info", database], "may fail");
   const migrate = () => wrangler(["d1", "migrations", "apply", database, "--remote"], "shown");

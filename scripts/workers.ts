@@ -60,6 +60,8 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
           name,
           modules: [{ type: "ESModule", path: "index.js", contents: script }],
           unsafeDirectSockets: [{ host: "127.0.0.1", port: spec.port }],
+          // The archive is optional in a deployment; here it is always there.
+          ...(spec.label === "gateway" && { r2Buckets: { ARCHIVE: "archive" } }),
           serviceBindings: {
             ...(config.options.serviceBindings as Record<string, string>),
             ...assets?.binding,

@@ -12,6 +12,7 @@ const REFUSED: readonly (readonly [folder: string, from: string])[] = [
   ["src/core/pricing", "../video/jobs.ts"],
   ["src/core/formats/audio", "../../meters/meter.ts"],
   ["src/core/account", "../routing/routes.ts"],
+  ["src/core/archive", "../routing/routes.ts"],
   ["src/core/routing", "../meters/meter.ts"],
   ["src/core/meters", "../endpoints/call.ts"],
   ["src/core/video", "../endpoints/endpoint.ts"],

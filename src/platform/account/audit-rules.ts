@@ -25,7 +25,10 @@ interface Rule {
   readonly offenders: (slice: string) => string;
 }
 
-/** Walks the ledger from its first entry: running sums, and whether each entry is in order. */
+/**
+ * Walks the ledger from its first entry that is whole: running sums, and whether each entry is in order. What was folded
+ * before it counts by the sums that it left; `foldedRules` checks those.
+ */
 export class EntryWalk {
   readonly #sql: Sql;
   readonly #findings: Findings;
@@ -37,6 +40,21 @@ export class EntryWalk {
   constructor(sql: Sql, findings: Findings) {
     this.#sql = sql;
     this.#findings = findings;
+    const { through, balance } = sql
+      .exec<{ through: number | null; balance: number | null }>(
+        "SELECT max(last_id) AS through, balance_nano_usd AS balance FROM parts WHERE state = 'folded'",
+      )
+      .one();
+    this.#throughId = through ?? 0;
+    this.nanoUsd = balance ?? 0;
+    this.chargedNanoUsd = 0 - sumOf(sql, `SELECT nano_usd AS value FROM folded`);
+    this.chargedNanoUsd -= sumOf(
+      sql,
+      `SELECT amount_nano_usd AS value FROM entries WHERE ${CHARGES} AND id <= ${this.#throughId}`,
+    );
+    for (const { rule, offenders } of PART_RULES) {
+      findings.add(rule, sql.exec<{ id: number }>(`${offenders("true")} LIMIT ${EXAMPLES}`));
+    }
   }
 
   /** Checks the next `count` entries. Returns true if there are more. */
@@ -58,7 +76,7 @@ export class EntryWalk {
     const sums = this.#sql
       .exec<{ all_of: number; charges: number }>(
         `SELECT coalesce(sum(amount_nano_usd), 0) AS all_of,
-           coalesce(sum(amount_nano_usd) FILTER (WHERE kind = 'charge' OR (call_id IS NOT NULL AND reference IS NULL)), 0) AS charges
+           coalesce(sum(amount_nano_usd) FILTER (WHERE ${CHARGES}), 0) AS charges
          FROM entries WHERE id > ? AND id <= ?`,
         from,
         through,
@@ -73,6 +91,38 @@ export class EntryWalk {
     return last > through;
   }
 }
+
+/** What calls and rentals were charged, and what corrections of them gave back. */
+const CHARGES = "(kind = 'charge' OR (call_id IS NOT NULL AND reference IS NULL))";
+
+const sumOf = (sql: Sql, values: string): number =>
+  sql.exec<{ sum: number }>(`SELECT coalesce(sum(value), 0) AS sum FROM (${values})`).one().sum;
+
+/** The parts of the ledger follow each other, and what left of each is what it has less what stayed. */
+const PART_RULES: readonly Rule[] = [
+  {
+    rule: "a part of the archive does not go on from the one before",
+    offenders: () => `SELECT n AS id FROM (SELECT n, first_id, lines, last_id, nano_usd, balance_nano_usd,
+        lag(last_id, 1, 0) OVER (ORDER BY n) AS before, lag(balance_nano_usd, 1, 0) OVER (ORDER BY n) AS stood FROM parts)
+      WHERE first_id <> before + 1 OR lines <> last_id - before OR balance_nano_usd <> stood + nano_usd`,
+  },
+  {
+    rule: "what was folded of a part and what stayed is not what it has",
+    offenders: () => `SELECT n AS id FROM parts WHERE state = 'folded' AND (lines, nano_usd) <> (
+      SELECT folded_lines + count(*), folded_nano_usd + coalesce(sum(amount_nano_usd), 0)
+      FROM entries WHERE id BETWEEN first_id AND last_id)`,
+  },
+  {
+    rule: "the folded sums are not those of the parts",
+    offenders: () => `SELECT 0 AS id WHERE (SELECT coalesce(sum(nano_usd), 0) FROM folded)
+      <> (SELECT coalesce(sum(folded_nano_usd), 0) FROM parts)`,
+  },
+  {
+    rule: "a part of the archive ends at another balance than the ledger",
+    offenders: () => `SELECT n AS id FROM parts CROSS JOIN entries ON entries.id = last_id
+      WHERE entries.balance_nano_usd <> parts.balance_nano_usd`,
+  },
+];
 
 const ENTRY_RULES: readonly Rule[] = [
   {

@@ -2,8 +2,8 @@
  * The audit: recomputes from the rows what the ledger, the holds and the state in memory claim, and lists each breach.
  * It reads every ledger entry once (in SQL). It is for the operator and for tests, never part of a call.
  *
- * It runs in slices, with calls served in between. That is sound for two reasons. Entries are only appended, so a sum
- * over the entries so far can be continued later. A rule about a single row holds after every transaction, so each row
+ * It runs in slices, with calls served in between. That is sound for two reasons. Entries are only appended while it
+ * runs (none is folded), so a sum over the entries so far can be continued later. A rule about a single row holds after every transaction, so each row
  * can be checked in a transaction of its own. The last slice covers what was added meanwhile and compares the sums with
  * the state in memory.
  */
@@ -25,6 +25,15 @@ const TRIES = 3;
 const LONGEST_PROBLEM = 300;
 
 export async function audit(store: Store): Promise<Audit | undefined> {
+  store.audits += 1;
+  try {
+    return await walk(store);
+  } finally {
+    store.audits -= 1;
+  }
+}
+
+async function walk(store: Store): Promise<Audit | undefined> {
   const opened = store.transact((books, nowMs) => {
     expireDue(books, nowMs);
     return true;

@@ -15,7 +15,8 @@
  *
  * Structure. Each call takes the time and opens the transaction. This file has the calls of the pipeline and the alarm;
  * object-tenant.ts and object-compute.ts have those of the API and of compute. Decisions are pure functions in core.
- * Besides the queue only jobs are called out for, by the alarm (job-polls.ts). It must not know HTTP, routes or prompts.
+ * Besides the queue only jobs and the archive are called out for, by the alarm (job-polls.ts, archiver.ts). It must not
+ * know HTTP, routes or prompts.
  */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { CallAccess } from "../../core/account/call-access.ts";
@@ -36,6 +37,7 @@ import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
+import { Archiver } from "./archiver.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
 import { JobPolls } from "./job-polls.ts";
 import { beginJob, findJob } from "./job-rules.ts";
@@ -47,6 +49,12 @@ import { settleUnknown } from "./unknown-ends.ts";
 
 export class Account extends ComputeCalls implements AccountPort, AccountService {
   readonly #polls = new JobPolls(this.store, (job) => askUpstream(this.env, this.ctx, job));
+
+  readonly #archiver = new Archiver(
+    this.store,
+    () => this.env.ARCHIVE,
+    () => this.lives.archive,
+  );
 
   async admit(request: AdmitRequest): Promise<Admission> {
     return this.store.transact((books, nowMs) => admitNoting(books, request, nowMs, this.lives)) ?? NEVER_OPENED;
@@ -112,6 +120,7 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
       this.store,
       (message) => this.env.USAGE.send(message),
       () => Promise.all([this.#polls.pollDue(), this.rented.runDue()]),
+      () => this.#archiver.run(),
     );
   }
 }

@@ -1,10 +1,9 @@
 /**
- * The account object's tables and their migrations.
- *
- * Each migration runs once, in order. The number of migrations run is kept in the object's key-value storage, since
- * SQLite in an object refuses `PRAGMA user_version`. Never edit a released migration: add one. docs/storage.md
- * describes the rows.
+ * The account object's tables and their migrations: each runs once, in order. How many ran is kept in the object's
+ * key-value storage, since SQLite in an object refuses `PRAGMA user_version`. Never edit a released migration: add one.
+ * docs/storage.md describes the rows.
  */
+import { ARCHIVE_TABLES } from "./schema-archive.ts";
 
 /** SQLite of the object: all that a table's class needs of the storage. */
 export type Sql = SqlStorage;
@@ -13,7 +12,7 @@ const MIGRATIONS: readonly string[] = [
   // account: One row: the account itself. `fields` is AccountFields as JSON.
   // account.tolerated_nano_usd: How far below a floor that was raised later the account may still stand.
   // digests: Every secret a key has had, as its HMAC. `valid_until_ms` is set when it was rotated out.
-  // entries: The ledger. Append-only: no statement updates or deletes here.
+  // entries: The ledger. Append-only, until old charges are folded (tables/parts.ts).
   // holds: One row per admitted call, kept for a day after its end so that late words on it are answered.
   // holds.seq: Order of admission; the roll-up of requests counts by it.
   // holds.due_ms: While open: when it expires. Then: when the row may go.
@@ -283,6 +282,7 @@ const MIGRATIONS: readonly string[] = [
     WHERE revoked_at_ms IS NULL AND json_extract(fields, '$.expiresAtMs') IS NOT NULL;
   CREATE INDEX keys_warned ON keys (warn_at_ms) WHERE warn_at_ms IS NOT NULL;
   `,
+  ARCHIVE_TABLES,
 ];
 
 const SCHEMA = "schema";

@@ -1,4 +1,5 @@
 /** The operator's settings for all account objects, from the Worker's variables. */
+import type { DetailLimits } from "../../core/archive/cut.ts";
 import type { Lengths } from "../../core/compute/rental.ts";
 import type { HoldTimes } from "./tables/holds.ts";
 
@@ -6,6 +7,8 @@ import type { HoldTimes } from "./tables/holds.ts";
 export interface Lives extends HoldTimes {
   readonly jobMs: number;
   readonly lengths: Lengths;
+  /** Null: there is no archive. */
+  archive: DetailLimits | null;
 }
 
 /** The most live keys and teams of an account; neither costs money. */
@@ -19,12 +22,24 @@ const DEFAULT_LONGEST_HOLD_MS = 3_600_000;
 const DEFAULT_JOB_LIFE_MS = 7_200_000;
 const DEFAULT_MOST = 10_000;
 const TRUE_HOUR_MS = 3_600_000;
+const DEFAULT_DETAIL_DAYS = 35;
+const DEFAULT_DETAIL_BYTES = 1_500_000_000;
 
 /**
  * At least one TTL longer than the TTL: a call ends one TTL before its longest life, and must be renewed at least once.
  */
 export function livesOf(
-  env: Pick<Env, "HOLD_TTL_MS" | "LONGEST_HOLD_MS" | "JOB_DEADLINE_MS" | "COMPUTE_HOUR_MS" | "COMPUTE_DAY_MS">,
+  env: Pick<
+    Env,
+    | "HOLD_TTL_MS"
+    | "LONGEST_HOLD_MS"
+    | "JOB_DEADLINE_MS"
+    | "COMPUTE_HOUR_MS"
+    | "COMPUTE_DAY_MS"
+    | "LEDGER_DETAIL_DAYS"
+    | "LEDGER_DETAIL_BYTES"
+    | "ARCHIVE"
+  >,
 ): Lives {
   const ttlMs = Number(env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
   const longestMs = Math.max(Number(env.LONGEST_HOLD_MS) || DEFAULT_LONGEST_HOLD_MS, 2 * ttlMs);
@@ -32,7 +47,12 @@ export function livesOf(
     hourMs: Number(env.COMPUTE_HOUR_MS) || TRUE_HOUR_MS,
     dayMs: Number(env.COMPUTE_DAY_MS) || 24 * TRUE_HOUR_MS,
   };
-  return { ttlMs, longestMs, jobMs: Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS, lengths };
+  const detail = {
+    ms: (Number(env.LEDGER_DETAIL_DAYS) || DEFAULT_DETAIL_DAYS) * 24 * TRUE_HOUR_MS,
+    bytes: Number(env.LEDGER_DETAIL_BYTES) || DEFAULT_DETAIL_BYTES,
+  };
+  const archive = env.ARCHIVE ? detail : null;
+  return { ttlMs, longestMs, jobMs: Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS, lengths, archive };
 }
 
 export const capsOf = (env: Pick<Env, "MAX_KEYS_PER_ACCOUNT" | "MAX_TEAMS_PER_ACCOUNT">): Caps => ({

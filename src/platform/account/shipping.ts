@@ -15,8 +15,13 @@ const PRUNED_PER_ALARM = 500;
 
 export type Send = (message: UsageMessage | RefusedMessage) => Promise<unknown>;
 
-/** `poll` asks upstreams about the jobs that are due, each with a time limit. */
-export async function runAlarm(store: Store, send: Send, poll: () => Promise<unknown>): Promise<void> {
+/** `poll` asks upstreams about the jobs that are due, `archive` moves the ledger's past: each with a time limit. */
+export async function runAlarm(
+  store: Store,
+  send: Send,
+  poll: () => Promise<unknown>,
+  archive: () => Promise<unknown>,
+): Promise<void> {
   await attempt("guard", () => store.alarm.guard(Date.now()));
   await attempt("expire", () => store.transact(expireDue));
   await attempt("expiring_keys", () => store.transact(tellExpiring));
@@ -25,6 +30,7 @@ export async function runAlarm(store: Store, send: Send, poll: () => Promise<unk
     attempt("ship", () => ship(store, send)),
     attempt("refused", () => shipRefused(store, send)),
     attempt("poll", poll),
+    attempt("archive", archive),
   ]);
   await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("size", () => {
@@ -33,7 +39,7 @@ export async function runAlarm(store: Store, send: Send, poll: () => Promise<unk
     if (account) store.sizeWatch.look({ store: "account", account }, bytes, Date.now());
   });
   await attempt("rearm", () => {
-    const dueMs = store.transact((books) => books.nextDueMs());
+    const dueMs = store.transact((books) => store.nextDueMs(books));
     store.alarm.finish(dueMs ?? null, Date.now());
   });
 }

@@ -16,6 +16,7 @@ import { Alarm } from "./alarm.ts";
 import { purseOf, tellChanges } from "./alerting.ts";
 import { setBack } from "./clock.ts";
 import { setRentalsBack } from "./compute/resource-rows.ts";
+import { earliest } from "./earliest.ts";
 import { RefusedBuffer } from "./refused-buffer.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
@@ -27,6 +28,10 @@ const STEP_MS = 5_000;
 export class Store {
   readonly alarm: Alarm;
   readonly sizeWatch = new SizeWatch();
+  /** Audits that run: they walk the ledger, so nothing of it is folded meanwhile. */
+  audits = 0;
+  /** After a failure of the archive: not before. */
+  archiveAgainMs = 0;
   readonly #storage: DurableObjectStorage;
   readonly #lives: Lives;
   /** Outlives the state: a change that fails loses no refusal. */
@@ -68,12 +73,23 @@ export class Store {
         tellChanges(books, purse, nowMs);
         return result;
       });
-      this.alarm.arm(books.nextDueMs(), nowMs);
+      this.alarm.arm(this.nextDueMs(books), nowMs);
       return result;
     } catch (error) {
       this.#books = undefined;
       throw error;
     }
+  }
+
+  /** When the alarm has work to do; null: never, as things are. */
+  nextDueMs(books: Books): number | null {
+    return earliest([books.nextDueMs(), this.archiveDueMs(books)]);
+  }
+
+  archiveDueMs({ ledger }: Books): number | null {
+    const { archive } = this.#lives;
+    const dueMs = archive ? ledger.parts.nextDueMs(archive, ledger.lastId) : Number.POSITIVE_INFINITY;
+    return dueMs === Number.POSITIVE_INFINITY ? null : Math.max(dueMs, this.archiveAgainMs);
   }
 
   #load(clockMs: number): Books | undefined {

@@ -1,12 +1,15 @@
 /**
  * The ledger's rows: append-only entries, each with the balance after it. The last entry's balance is the account's; it
- * is kept in memory, so appending reads nothing.
+ * is kept in memory, so appending reads nothing. Old charges leave once the archive has them (parts.ts): what is said of
+ * entries here is of those above `parts.foldedThrough`, and of credits, which stay.
  */
 
 import type { Credit, EntryKind, LedgerEntry, Page, PageRequest } from "../../../core/account/tenant.ts";
+import type { LedgerLine } from "../../../core/archive/ledger-line.ts";
 import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
 import type { Sql } from "../schema.ts";
 import { pageOf } from "./pages.ts";
+import { Parts } from "./parts.ts";
 
 type StoredEntry = {
   seq: number;
@@ -37,12 +40,14 @@ export interface Charge {
 const COLUMNS = "id AS seq, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, reference, note";
 
 export class Ledger {
+  readonly parts: Parts;
   readonly #sql: Sql;
   #balanceNanoUsd = 0;
   #lastId = 0;
 
   constructor(sql: Sql) {
     this.#sql = sql;
+    this.parts = new Parts(sql);
     const [last] = sql
       .exec<{ id: number; balance: number }>(
         "SELECT id, balance_nano_usd AS balance FROM entries ORDER BY id DESC LIMIT 1",
@@ -52,6 +57,9 @@ export class Ledger {
       this.#lastId = last.id;
       this.#balanceNanoUsd = last.balance;
     }
+    // Of an account at rest the last charge may have left.
+    const { lastId, balanceNanoUsd } = this.parts.last ?? { lastId: 0, balanceNanoUsd: 0 };
+    if (lastId > this.#lastId) [this.#lastId, this.#balanceNanoUsd] = [lastId, balanceNanoUsd];
   }
 
   get lastId(): number {
@@ -63,7 +71,7 @@ export class Ledger {
 
   /** Enters what a call was charged, even if it is zero, and returns the entry's id. */
   charge(charge: Charge): number {
-    const { balanceNanoUsd } = this.#next(0 - charge.chargedNanoUsd);
+    const { balanceNanoUsd } = this.#next(0 - charge.chargedNanoUsd, charge.atMs);
     this.#sql.exec(
       `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, call_id, model, key_id, team_id,
          counts_at_ms)
@@ -88,7 +96,7 @@ export class Ledger {
     atMs: number,
     countsAtMs: number,
   ): number {
-    const { balanceNanoUsd } = this.#next(givenNanoUsd);
+    const { balanceNanoUsd } = this.#next(givenNanoUsd, atMs);
     this.#sql.exec(
       `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, counts_at_ms, call_id, model, key_id, team_id)
        VALUES (?, 'correction', ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -106,7 +114,7 @@ export class Ledger {
   }
 
   credit(credit: Credit, atMs: number): LedgerEntry {
-    const { balanceNanoUsd } = this.#next(credit.amountNanoUsd);
+    const { balanceNanoUsd } = this.#next(credit.amountNanoUsd, atMs);
     this.#sql.exec(
       `INSERT INTO entries (id, kind, amount_nano_usd, balance_nano_usd, at_ms, reference, note, call_id)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -142,11 +150,14 @@ export class Ledger {
 
   /**
    * The last entry before a time, by halving: entries stand in the order of their times. A clock that was set back far
-   * leaves a place where they do not, and a span there may begin at a neighbour.
+   * leaves a place where they do not, and a span there may begin at a neighbour. Where charges were folded it is the last
+   * entry of a part, which is exact for whole hours.
    */
   lastBefore(ms: number): { id: number; balanceNanoUsd: number } {
-    let [low, high] = [0, this.#lastId];
-    let balanceNanoUsd = 0;
+    const folded = this.parts.foldedBefore(ms);
+    let [low, high] = [folded?.lastId ?? 0, this.#lastId];
+    let balanceNanoUsd = folded?.balanceNanoUsd ?? 0;
+    if (low < this.parts.foldedThrough) return { id: low, balanceNanoUsd };
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
       const [entry] = this.#sql
@@ -187,18 +198,35 @@ export class Ledger {
     return stored && toEntry(stored);
   }
 
-  /** Newest first. */
+  /** Newest first, down to what is read from the archive: then the cursor goes on there. */
   entries(page: PageRequest): Page<LedgerEntry> {
-    return pageOf(page, "descending", toEntry, (before, limit) =>
+    const { foldedThrough } = this.parts;
+    const found = pageOf(page, "descending", toEntry, (before, limit) =>
       this.#sql.exec<StoredEntry>(
-        `SELECT ${COLUMNS} FROM entries WHERE id < ? ORDER BY id DESC LIMIT ?`,
+        `SELECT ${COLUMNS} FROM entries WHERE id < ? AND id > ? ORDER BY id DESC LIMIT ?`,
         before,
+        foldedThrough,
         limit,
       ),
     );
+    if (found.nextCursor !== null || foldedThrough === 0) return found;
+    return { ...found, nextCursor: String(foldedThrough + 1) };
   }
 
-  #next(amountNanoUsd: number): { balanceNanoUsd: number } {
+  /** Entries after one, oldest first, as the archive has them. */
+  lines(afterId: number, limit: number): readonly LedgerLine[] {
+    return this.#sql
+      .exec<StoredEntry & { team_id: string | null; counts_at_ms: number | null }>(
+        `SELECT ${COLUMNS}, team_id, counts_at_ms FROM entries WHERE id > ? ORDER BY id LIMIT ?`,
+        afterId,
+        limit,
+      )
+      .toArray()
+      .map((stored) => ({ ...toEntry(stored), teamId: stored.team_id, countsAtMs: stored.counts_at_ms }));
+  }
+
+  #next(amountNanoUsd: number, atMs: number): { balanceNanoUsd: number } {
+    this.parts.entered(atMs);
     this.#lastId += 1;
     this.#balanceNanoUsd += amountNanoUsd;
     return { balanceNanoUsd: this.#balanceNanoUsd };

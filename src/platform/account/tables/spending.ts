@@ -79,6 +79,11 @@ export class Spending {
     if (entryId - this.#through >= ROLL_UP_EVERY) this.#rollUp(entryId);
   }
 
+  /** Before entries leave: no restart may need them. `lastId`: the ledger's. */
+  sumUp(lastId: number): void {
+    if (this.#through < lastId) this.#rollUp(lastId);
+  }
+
   /** Charged in the budget window that contains `nowMs`. */
   spent(subject: Subject, duration: BudgetDuration, nowMs: number): number {
     const { firstDay, endsAtMs } = budgetWindow(duration, nowMs);
