@@ -3,6 +3,7 @@ import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type AccountNumber, asId } from "../../src/core/ids.ts";
+import { Account } from "../../src/platform/account/object.ts";
 import { accountObject } from "../../src/platform/account/stub.ts";
 import { currentModel } from "../../src/platform/d1/models.ts";
 import { ComputeService, Renter, serveCompute } from "../support/worker/compute-service.ts";
@@ -288,6 +289,29 @@ it("one whose PUT died before the books had it charges nobody, and a repeat in t
   expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, held_usd: 0, balance_usd: before });
   await scene.later(3 * DAY);
   expect(await scene.audit()).toMatchObject({ ok: true, balance_usd: before, operator_loss_usd: 0 });
+});
+
+it("one that the books have and whose PUT was never confirmed says DELETE first, and is begun anew after that", async () => {
+  const scene = await Scene.make(100);
+  const begin = Account.prototype.beginHourly;
+  const confirmed = vi.spyOn(Account.prototype, "beginHourly").mockImplementation(async function (
+    this: Account,
+    asked,
+  ) {
+    if (asked.stored) throw new Error("The object is gone.");
+    return begin.call(this, asked);
+  });
+  expect((await scene.put()).status).toBeGreaterThanOrEqual(500);
+  confirmed.mockRestore();
+  await scene.later(10 * 60_000);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: 100 });
+  const refused = await scene.put();
+  expect(refused).toMatchObject(refusal(409, "instance_hourly", "hourly"));
+  expect(refused.body.error.message).toContain("DELETE it first");
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 0, balance_usd: 100 });
+  await done("DELETE", `/instances/${scene.id}`);
+  expect((await scene.put()).status).toBe(200);
+  expect(await scene.audit()).toMatchObject({ ok: true, open_holds: 1, held_usd: 24 * PRICE });
 });
 
 it("thirty days with an upstream that is away for three of them, and objects evicted: all its hours are charged, once", async () => {

@@ -160,7 +160,8 @@ async function storeWithRental(context: AdminContext, row: InstanceRow, version:
   });
   if (!written) {
     await takeBack();
-    throw changedMeanwhile(id);
+    const other = await rentalOf(context.books, row.instanceId);
+    throw other === null || other === rental ? changedMeanwhile(id) : otherRental(id);
   }
   if (row.hourly) await beginRental(context, row, row.hourly, true);
 }
@@ -202,6 +203,14 @@ const otherHourly = (id: string, { gpuType, gpuCount, replicas }: HourlyPlan): P
   conflict(
     "instance_hourly",
     `The instance ${id} is paid by the hour for ${replicas} x ${gpuCount} ${gpuType}. Send the same account and \`hourly\`, or DELETE it first: that ends its rental.`,
+    "hourly",
+  );
+
+/** Another account's, or one that was never confirmed and is over: the books name it, so nothing replaces it. */
+const otherRental = (id: string): Problem =>
+  conflict(
+    "instance_hourly",
+    `The instance ${id} has another rental. DELETE it first, then send this again.`,
     "hourly",
   );
 

@@ -2,8 +2,8 @@
  * How many control calls a broker may send to its upstream account now.
  *
  * The service allows 60 calls a minute. Of the 55 that we use in any stretch of 60 s, 15 are kept for stops, because a
- * machine that nobody pays for must be stopped whatever else goes on, and lists take at most 24. Launches have a limit
- * of their own. The log of what was sent is durable, so the budget is exact over restarts of the broker.
+ * machine that nobody pays for must be stopped whatever else goes on, and lists take at most 24. Stops leave 6 to lists:
+ * without a list no end is ever seen, and each stop is repeated for ever. Launches have a limit of their own. The log of what was sent is durable, so the budget is exact over restarts of the broker.
  */
 
 /** `stop`: ends something or deletes it. `create`: a launch. `list`: the broker's own reading. `call`: everything else. */
@@ -18,6 +18,7 @@ export const BUDGET_SPAN_MS = 60_000;
 const MOST_CALLS = 55;
 const KEPT_FOR_STOPS = 15;
 const MOST_LISTS = 24;
+const KEPT_FOR_LISTS = 6;
 const MOST_LAUNCHES = 10;
 
 interface Rule {
@@ -26,14 +27,16 @@ interface Rule {
 }
 const ALL: Rule = { counts: () => true, most: MOST_CALLS };
 const UNRESERVED: Rule = { counts: () => true, most: MOST_CALLS - KEPT_FOR_STOPS };
+const STOPS: Rule = { counts: (cls) => cls === "stop", most: MOST_CALLS - KEPT_FOR_LISTS };
+const OTHERS: Rule = { counts: (cls) => cls !== "stop", most: MOST_CALLS - KEPT_FOR_STOPS };
 const LISTS: Rule = { counts: (cls) => cls === "list", most: MOST_LISTS };
 const LAUNCHES: Rule = { counts: (cls) => cls === "create", most: MOST_LAUNCHES };
 
 const RULES: Record<CallClass, readonly Rule[]> = {
-  stop: [ALL],
+  stop: [ALL, STOPS],
   call: [UNRESERVED],
   create: [UNRESERVED, LAUNCHES],
-  list: [UNRESERVED, LISTS],
+  list: [ALL, OTHERS, LISTS],
 };
 
 /**

@@ -104,8 +104,11 @@ function registerAnswered(
 ): ImageAnswered {
   // A list may have shown it before the answer came.
   if (row.create !== "unknown") return told(row);
-  if (outcome.kind === "unknown" || outcome.kind === "not_found") return told(row, null, { verb: "find", after: null });
-  if (outcome.kind === "done") return told(outcome.document ? shown(row, outcome.document, nowMs) : row);
+  if (outcome.kind === "done" && outcome.document?.tag === row.tag) return told(shown(row, outcome.document, nowMs));
+  // Another's object tells nothing of ours.
+  if (outcome.kind === "done" || outcome.kind === "unknown" || outcome.kind === "not_found") {
+    return told(row, null, { verb: "find", after: null });
+  }
   return told({ ...row, create: "refused", gone: true }, scrubbed(refusalOf(outcome), image));
 }
 

@@ -184,7 +184,8 @@ function createAnswered(row: MachineRow, outcome: CallOutcome, nowMs: number, le
   // A list may have found it, or proven it lost, before the answer came.
   if (row.create !== "unknown" || outcome.kind === "unknown" || outcome.kind === "not_found") return told(row);
   if (outcome.kind === "done") {
-    if (!outcome.document) return told(row);
+    // Another's object tells nothing of ours: it is found by its tag.
+    if (outcome.document?.tag !== row.tag) return told(row);
     const shown = { kind: "found", document: outcome.document, sameUntilMs: null } as const;
     const seen = observed(row, shown, Math.max(row.changedAtMs, row.seen.askedAtMs), nowMs, lengths);
     return told(seen.row, seen.acts);

@@ -9,6 +9,8 @@ import type { BrokerTables } from "./tables.ts";
 const LONGEST_WAIT_MS = 10_000;
 /** The most calls that wait at once. Further ones are refused, so that a flood takes no memory. */
 const MOST_WAITING = 500;
+/** Of these, places that only lists take: what all the others wait for may be what a list shows. */
+const KEPT_FOR_LISTS = 50;
 
 export type Turn =
   | { readonly ok: true; readonly sentAtMs: number }
@@ -36,7 +38,8 @@ export class Sender {
   turn(account: number, cls: CallClass): Promise<Turn> {
     const nowMs = this.#now();
     const waitMs = this.#waitMs(cls, nowMs);
-    if (waitMs > LONGEST_WAIT_MS || this.#waiting.length >= MOST_WAITING) {
+    const most = cls === "list" ? MOST_WAITING : MOST_WAITING - KEPT_FOR_LISTS;
+    if (waitMs > LONGEST_WAIT_MS || this.#waiting.length >= most) {
       return Promise.resolve({ ok: false, retryAfterMs: Math.max(waitMs, 1_000) });
     }
     const { promise, resolve } = Promise.withResolvers<Turn>();

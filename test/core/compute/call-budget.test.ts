@@ -24,9 +24,22 @@ describe("the broker's budget of calls", () => {
     expect(waitForCall([...sent, ...many("stop", 15, 1_500)], "stop", 2_000)).toBe(59_000);
   });
 
-  it("stops alone may use all 55", () => {
-    expect(waitForCall(many("stop", 54, 0), "stop", 1)).toBe(0);
-    expect(waitForCall(many("stop", 55, 0), "stop", 1)).toBe(59_999);
+  it("stops leave 6 to lists, and to nothing else", () => {
+    expect(waitForCall(many("stop", 48, 0), "stop", 1)).toBe(0);
+    const stops = many("stop", 49, 0);
+    for (const cls of ["stop", "call", "create"] as const) expect(waitForCall(stops, cls, 1)).toBe(59_999);
+    expect(waitForCall([...stops, ...many("list", 5, 0)], "list", 1)).toBe(0);
+    expect(waitForCall([...stops, ...many("list", 6, 0)], "list", 1)).toBe(59_999);
+  });
+
+  it("a thousand stops that are repeated leave lists to see what has ended", () => {
+    const sent: SentCall[] = [];
+    for (let nowMs = 0; nowMs < 600_000; nowMs += 500) {
+      for (const cls of ["stop", "list"] as const) {
+        while (waitForCall(sent, cls, nowMs) === 0) sent.push({ cls, atMs: nowMs });
+      }
+      if (nowMs >= BUDGET_SPAN_MS) expect(callsOfSpan(sent, nowMs).list).toBeGreaterThanOrEqual(6);
+    }
   });
 
   it("lists take at most 24, launches at most 10", () => {
@@ -55,7 +68,9 @@ describe("the broker's budget of calls", () => {
           expect(all).toBeLessThanOrEqual(55);
           expect(counted.list).toBeLessThanOrEqual(24);
           expect(counted.create).toBeLessThanOrEqual(10);
-          if (cls !== "stop" && sent.at(-1)?.atMs === nowMs && sent.at(-1)?.cls === cls) {
+          expect(counted.stop).toBeLessThanOrEqual(49);
+          expect(all - counted.stop).toBeLessThanOrEqual(40);
+          if ((cls === "call" || cls === "create") && sent.at(-1)?.atMs === nowMs && sent.at(-1)?.cls === cls) {
             expect(all).toBeLessThanOrEqual(40);
           }
         }

@@ -100,6 +100,7 @@ describe("a registration", () => {
   it.each([
     ["no answer", UNKNOWN],
     ["a broken one", answered(201, "<html>")],
+    ["another's image", answered(201, document({ id: 9, name: "tgabcdef-8-1000-bbbbbb" }))],
     ["500", answered(500, "no")],
   ])("that met %s is looked for at once: found, or told", (_, answer) => {
     const asked = apply(row(), REGISTER, answer);

@@ -104,6 +104,13 @@ describe("a create", () => {
     expect([drive.status, drive.books.held, drive.books.charges.length]).toEqual(["available", 0, 1]);
   });
 
+  it("answered with another's object adopts nothing: it is found by its tag", () => {
+    const drive = new Drive();
+    const document = { ...PENDING, upstreamId: 7, tag: "tgabcdef-8-1000-bbbbbb" };
+    expect(drive.created({ kind: "done", document }, SENT + 5)).toBeNull();
+    expect([drive.status, drive.row.upstreamId, drive.books.held]).toEqual(["pending", null, 1_000]);
+  });
+
   it("that upstream refused leaves nothing: the hold is released, and no tenant sees the row", () => {
     for (const [outcome, refusal] of [
       [

@@ -66,6 +66,13 @@ describe("a create", () => {
     expect([life.refusal, instanceStatus(life.row)]).toEqual([null, "pending"]);
   });
 
+  it("answered with another's object adopts nothing: it is found by its tag", () => {
+    const life = new Sending(null);
+    life.gets(CREATE, { kind: "done", document: { ...shows("running"), tag: "tgabcdef-8-1000-bbbbbb" } });
+    expect(life.row).toMatchObject({ upstreamId: null, create: "unknown" });
+    expect([life.refusal, instanceStatus(life.row), life.books.held]).toEqual([null, "pending", RATE.priceNanoUsd]);
+  });
+
   it("without an answer keeps its hold and is pending", () => {
     const life = new Sending(null);
     life.gets(CREATE, LOST);

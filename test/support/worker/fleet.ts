@@ -11,6 +11,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
+import type { LedgerEntry } from "../../../src/core/account/tenant.ts";
 import worker from "../../../src/index.ts";
 import type { Worker } from "./counting.ts";
 import { MemoryService, SERVICE_URL } from "./memory-service.ts";
@@ -147,6 +148,18 @@ export class Fleet {
 
   brokerStub(seat: string) {
     return env.BROKERS.getByName(seat);
+  }
+
+  /** All entries of its ledger, the newest first. */
+  async entries(renter: Renter): Promise<LedgerEntry[]> {
+    const all: LedgerEntry[] = [];
+    let cursor: string | null = null;
+    do {
+      const page = await this.accountStub(renter).entries({ limit: 1_000, cursor });
+      all.push(...(page?.data ?? []));
+      cursor = page?.nextCursor ?? null;
+    } while (cursor !== null);
+    return all;
   }
 
   evictAccount(renter: Renter): Promise<void> {

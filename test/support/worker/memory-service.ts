@@ -38,11 +38,14 @@ export interface ServiceCall {
   readonly shown: ReadonlyMap<number, string>;
 }
 
+const NOTHING_SHOWN: ReadonlyMap<number, string> = new Map();
 const EXECUTED: ReadonlySet<CallFault> = new Set(["lost_answer", "parked"]);
 
 export class MemoryService {
   readonly world: World;
   readonly calls: ServiceCall[] = [];
+  /** Whether calls keep what they showed; a thousand machines in thousands of lists are too much. */
+  keepsShown = true;
   readonly #faults: WaitingFault[] = [];
   /** Ids that lists leave out, by account; `all`: every one. */
   readonly #omitted = new Map<string, ReadonlySet<number> | "all">();
@@ -202,7 +205,8 @@ export class MemoryService {
     shown: ReadonlyMap<number, string>,
   ): ServiceCall {
     const atMs = Date.now();
-    const call: ServiceCall = { atMs, account, method, path, status, toldMs: told ? atMs : null, shown };
+    const kept = this.keepsShown ? shown : NOTHING_SHOWN;
+    const call: ServiceCall = { atMs, account, method, path, status, toldMs: told ? atMs : null, shown: kept };
     this.calls.push(call);
     return call;
   }

@@ -192,17 +192,12 @@ export class RentalJudge {
   /** By resource, from the ledger: charges less what came back. */
   async #charged(renter: Renter): Promise<Map<number, { nanoUsd: number; periods: number }>> {
     const sums = new Map<number, { nanoUsd: number; periods: number }>();
-    let cursor: string | null = null;
-    do {
-      const page = await this.fleet.accountStub(renter).entries({ limit: 1_000, cursor });
-      for (const { callId, amountNanoUsd, kind } of page?.data ?? []) {
-        const id = Number(callId?.split("-")[2] ?? Number.NaN);
-        if (Number.isNaN(id)) continue;
-        const { nanoUsd, periods } = sums.get(id) ?? { nanoUsd: 0, periods: 0 };
-        sums.set(id, { nanoUsd: nanoUsd - amountNanoUsd, periods: periods + (kind === "charge" ? 1 : 0) });
-      }
-      cursor = page?.nextCursor ?? null;
-    } while (cursor !== null);
+    for (const { callId, amountNanoUsd, kind } of await this.fleet.entries(renter)) {
+      const id = Number(callId?.split("-")[2] ?? Number.NaN);
+      if (Number.isNaN(id)) continue;
+      const { nanoUsd, periods } = sums.get(id) ?? { nanoUsd: 0, periods: 0 };
+      sums.set(id, { nanoUsd: nanoUsd - amountNanoUsd, periods: periods + (kind === "charge" ? 1 : 0) });
+    }
     return sums;
   }
 }

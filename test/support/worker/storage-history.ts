@@ -105,8 +105,7 @@ export class StorageHistory {
     const stub = this.fleet.accountStub(renter);
     const audit = await stub.audit();
     expect(audit, this.story.join("\n")).toMatchObject({ ok: true, problems: [], openHolds: 0, heldNanoUsd: 0 });
-    const entries = (await stub.entries({ limit: 1_000, cursor: null }))?.data ?? [];
-    const charged = entries.filter(({ kind }) => kind === "charge");
+    const charged = (await this.fleet.entries(renter)).filter(({ kind }) => kind === "charge");
     const total = charged.reduce((sum, { amountNanoUsd }) => sum + amountNanoUsd, 0);
     expect(audit?.balanceNanoUsd).toBe((this.#toppedUp.get(renter) ?? 0) * NANO + total);
     let days = 0;
