@@ -1,11 +1,12 @@
 /**
- * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP. `npm start -- --demo-data` makes
- * two weeks of made-up usage first.
+ * `npm start`: the gateway and the sandbox, each in its own workerd process, over real HTTP. `npm start -- --demo-data`
+ * makes two weeks of made-up usage first.
  *
- * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, METRICS_TOKEN, INSPECTOR_PORT, and
- * any variable of the two wrangler.toml files. All processes stay in this process group and end with this one.
+ * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, METRICS_TOKEN,
+ * INSPECTOR_PORT, and any variable of the two wrangler.toml files. All processes stay in this process group and end with this one.
  */
 import { join } from "node:path";
+import { builtOnce } from "./built.ts";
 import { commitOf } from "./commit.ts";
 import { prepareDemo } from "./demo.ts";
 import { startReaper } from "./process-reaper.ts";
@@ -40,8 +41,12 @@ async function start(settings: Settings): Promise<void> {
   const root = join(import.meta.dirname, "..");
   process.env.COMMIT ??= commitOf(root);
   // Imported late, so that an invalid setting is reported at once.
-  const [{ startWorker }, { makeAssets }] = await Promise.all([import("./workers.ts"), import("./assets.ts")]);
-  await makeAssets();
+  const { startWorker } = await import("./workers.ts");
+  await builtOnce("assets", async () => {
+    const { makeAssets } = await import("./assets.ts");
+    await makeAssets();
+    return "made";
+  });
   const spec: WorkerSpec = {
     label: "gateway",
     config: join(root, "wrangler.toml"),

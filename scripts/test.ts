@@ -1,8 +1,8 @@
 /**
- * `npm test`: the tests inside the process and inside workerd, then those against real processes, which need the machine
- * to themselves. Types, lint, unused exports and the bundle's size are checked one after another meanwhile, with the time
- * that tests leave. Ends with `N passed, N failed`; a failed check counts as one failed test. Arguments go to vitest:
- * `npm test -- chat` runs the files with `chat` in their path.
+ * `npm test`: the tests inside the process and inside workerd, then those against real processes, which need the
+ * machine to themselves. Types, lint, unused exports and the bundle's size are checked one after another meanwhile,
+ * with the time that tests leave. Ends with `N passed, N failed`; a failed check counts as one failed test. Arguments
+ * go to vitest: `npm test -- chat` runs the files with `chat` in their path.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -33,9 +33,9 @@ process.on("exit", () => rmSync(reports, { recursive: true, force: true }));
 
 const checked = filters.length > 0 ? Promise.resolve([]) : checks();
 const tested = [
-  // Files in workerd wait for timers more than for a core; real processes have deadlines.
+  // They wait for timers and for one another's processes more than for a core.
   await vitest("tests", ["core", "worker", "sandbox"], ["--maxWorkers=3"]),
-  await vitest("e2e", ["e2e"], ["--maxWorkers=2"]),
+  await vitest("e2e", ["e2e"], ["--maxWorkers=3"]),
 ];
 const counts = [...(await checked), ...tested];
 report(counts);

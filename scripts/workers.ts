@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, MiniflareCoreError, Response } from "miniflare";
 import type { Plugin } from "rolldown";
+import { builtOnce } from "./built.ts";
 import { bundle } from "./bundle.ts";
 import { openCrons } from "./crons.ts";
 import { type Say, sayAs } from "./log.ts";
@@ -39,11 +40,17 @@ async function pluginsOfTests(): Promise<Plugin[]> {
   return file ? [((await import(pathToFileURL(file).href)) as { default: Plugin }).default] : [];
 }
 
+/** Bundled anew, or once for all processes of a test run (`built.ts`). */
+async function scriptOf({ label, plugins = [] }: WorkerSpec, { main, define }: WorkerConfig): Promise<string> {
+  const all = [...plugins, ...(await pluginsOfTests())];
+  const make = () => bundle(main, define, false, all);
+  return all.length > 0 ? make() : builtOnce(label, make);
+}
+
 /** Resolves when its socket listens and its database is up to date. */
 export async function startWorker(spec: WorkerSpec, state: State, running: Running): Promise<void> {
   const config = await readWorkerConfig(spec.config);
-  const plugins = [...(spec.plugins ?? []), ...(await pluginsOfTests())];
-  const script = await bundle(config.main, config.define, false, plugins);
+  const script = await scriptOf(spec, config);
   const name = config.name ?? spec.label;
   const assets = assetsOf(config, `${name}-assets`);
   const say = sayAs(spec.label);

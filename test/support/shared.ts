@@ -21,6 +21,8 @@ declare module "vitest" {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const built = mkdtempSync(join(tmpdir(), "tollgate-e2e-built-"));
+  process.env.BUILT_DIR = built;
   const shared = await TollgateProcess.start({ fresh: true });
   // What a first start does is done once: every other process of the run begins with a copy of this.
   await shared.end();
@@ -32,6 +34,6 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("tollgate", { url, sandboxUrl, stateDir, logFile });
   return async () => {
     await shared.stop();
-    rmSync(started, { recursive: true, force: true });
+    for (const dir of [started, built]) rmSync(dir, { recursive: true, force: true });
   };
 }

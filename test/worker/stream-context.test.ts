@@ -1,8 +1,8 @@
 /**
- * Background work after an answer is limited to 30 s in production, and a request's context ends with its answer unless the
- * body handed out is a stream of the Worker's own: a native body is pumped without it. Local workerd enforces neither, so
- * what is tried here is the structure that production needs: the body is the readable end of our own pipe, and what settles
- * the call is over as soon as the body is. (A stream of 40 s: test/e2e/failure/region-down.test.ts.)
+ * Background work after an answer is limited to 30 s in production, and a request's context ends with its answer unless
+ * the body handed out is a stream of the Worker's own: a native body is pumped without it. Local workerd enforces
+ * neither, so what is tried here is the structure that production needs: the body is the readable end of our own pipe,
+ * and what settles the call is over as soon as the body is. (A long stream: test/e2e/failure/region-down.test.ts.)
  */
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";

@@ -8,7 +8,9 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { Schemas } from "../../../client/operator.ts";
 import { Cli } from "../../support/cli.ts";
 import { eventually } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { unique } from "../../support/operator.ts";
+import { allowedMs } from "../../support/slowness.ts";
 import { world } from "../../support/world.ts";
 
 const { url, sandboxUrl, operator } = world();
@@ -92,8 +94,10 @@ describe("killed in the middle", () => {
   const cases = Array.from({ length: CHANGES }, (_, at) => at + 1).flatMap((change) =>
     (["before", "after"] as const).map((when) => [change, when] as const),
   );
+  // In short each change is one of the two: keys, whose secret is shown once, lose their answer.
+  const tried = cases.filter(([change, when]) => IN_FULL || (change % 2 === 0) === (when === "after"));
 
-  test.each(cases)("at change %i, %s the gateway has it: run again it ends in the same state", async (change, when) => {
+  test.each(tried)("at change %i, %s the gateway has it: run again it ends in the same state", async (change, when) => {
     const at = await proxyUrl;
     const account = unique("killed");
     const file = inFolder(`${account}.yaml`, tenantFile(account, "llama-7b"));
@@ -132,7 +136,7 @@ describe("account import", () => {
     const tookMs = performance.now() - since;
     expect(first).toMatchObject({ code: 0, err: "" });
     console.info(`20 tenants with a key each: ${Math.round(tookMs)} ms`);
-    expect(tookMs).toBeLessThan(10_000);
+    expect(tookMs).toBeLessThan(allowedMs(10_000));
     expect(statSync(keys).mode & 0o777).toBe(0o600);
     expect(await operator.call("GET", `/accounts/${tenants[3]}`)).toMatchObject({
       name: "=Tenant, 3",

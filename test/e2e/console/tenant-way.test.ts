@@ -1,14 +1,21 @@
-/** A tenant's whole way in a real browser, without its operator; and every page as assistive software and small screens find it. */
+/**
+ * A tenant's whole way in a real browser, without its operator; and every page as assistive software and small screens
+ * find it.
+ */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
-import { ADMIN_TOKEN } from "../../support/process.ts";
+import { Operator } from "../../support/operator.ts";
+import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 import type { Tenant } from "../../support/tenant.ts";
-import { world } from "../../support/world.ts";
 
-const { operator, url } = world();
+// A process of its own: with what other tests make, each list is as long as lists get, and axe looks at every cell.
+const tollgate = await TollgateProcess.start();
+afterAll(() => tollgate.stop());
+const operator = new Operator(tollgate);
+const { url } = tollgate;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 interface Violation {
@@ -17,12 +24,14 @@ interface Violation {
   readonly nodes: readonly { readonly html: string }[];
 }
 
+interface Axe {
+  readonly axe: { run(options: object): Promise<{ violations: Violation[] }> };
+}
+
 /** What keeps people out, by axe's rules. It is run by the test, not by the page, so the page's policy stays. */
 async function barriers(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
-  const found = await page.evaluate(() =>
-    (globalThis as unknown as { axe: { run(): Promise<{ violations: Violation[] }> } }).axe.run(),
-  );
+  const found = await page.evaluate(() => (globalThis as unknown as Axe).axe.run({ resultTypes: ["violations"] }));
   return found.violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);

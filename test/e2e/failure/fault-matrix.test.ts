@@ -2,14 +2,16 @@
  * The failure contract as one table: every fault of the sandbox, for whole answers and for streams, with one target and
  * with two of which the first has the fault.
  *
- * A cell says: status and error code (`+error`: the stream ends in an error event and an aborted body); what is charged;
- * how often each target was called; the outcome in usage. Charges: `exact` what the serving target says it used; `own`
- * the gateway's own count; `part` its count of what was delivered; `zero` an entry of nothing; `none` no entry. `loss`, alone
- * or beside the charge for another try: the held amount is in the operator's book, since an upstream may have done that
- * work for nobody. Everywhere: no hold is left, the books agree, and so do the reports. (`job_failure` is met by video jobs alone.)
+ * A cell says: status and error code (`+error`: the stream ends in an error event and an aborted body); what is
+ * charged; how often each target was called; the outcome in usage. Charges: `exact` what the serving target says it
+ * used; `own` the gateway's own count; `part` its count of what was delivered; `zero` an entry of nothing; `none` no
+ * entry. `loss`, alone or beside the charge for another try: the held amount is in the operator's book, since an
+ * upstream may have done that work for nobody. Everywhere: no hold is left, the books agree, and so do the reports.
+ * (`job_failure` is met by video jobs alone.)
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { LogTail } from "../../support/log-tail.ts";
 import type { Execution } from "../../support/sandbox.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -113,7 +115,14 @@ beforeAll(async () => {
   upstream = await operator.upstream(sandboxUrl, { timeouts: TIMEOUTS });
 });
 
-test.concurrent.each(rows)("$fault, $answer", async ({ fault, answer, one, two }) => {
+/** In short, where two codes have the same cells, the second is tried with whole answers alone. */
+const isKnown = ({ one, two }: (typeof rows)[number], at: number): boolean =>
+  rows.slice(0, at).some((other) => other.one === one && other.two === two);
+const tried = rows.map((row, at) =>
+  !IN_FULL && row.answer === "both" && isKnown(row, at) ? { ...row, answer: "json" } : row,
+);
+
+test.concurrent.each(tried)("$fault, $answer", async ({ fault, answer, one, two }) => {
   const tenant = await operator.tenant();
   const cases = (answer === "both" ? [false, true] : [answer === "stream"]).flatMap((stream) => [
     { stream, targets: 1, expected: one },

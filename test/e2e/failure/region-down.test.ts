@@ -1,11 +1,12 @@
 /**
  * What takes its time, side by side in a process of its own: a region that falls under load and comes back, and streams
- * that last longer than the 30 s which background work has after an answer. The upstreams are the test's own; what they
- * were sent is the judge. Holds live 6 s here, so that a stream of 40 s lives by their renewal.
+ * that live by the renewal of their holds: in `npm run proof` longer than the 30 s which background work has after an
+ * answer. The upstreams are the test's own; what they were sent is the judge.
  */
 import { randomInt } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { Operator, unique } from "../../support/operator.ts";
 import { ownInputTokens } from "../../support/own-count.ts";
 import { TollgateProcess } from "../../support/process.ts";
@@ -22,7 +23,7 @@ import {
   usageChunk,
 } from "../../support/upstream.ts";
 
-const HOLD_TTL_MS = 6_000;
+const HOLD_TTL_MS = IN_FULL ? 6_000 : 3_000;
 const tollgate = await TollgateProcess.start({ env: { HOLD_TTL_MS: String(HOLD_TTL_MS) } });
 const operator = new Operator(tollgate);
 const toStop: (() => Promise<void>)[] = [() => tollgate.stop()];
@@ -241,7 +242,7 @@ async function expectChargedOnce(tenant: Tenant, told: readonly Told[]): Promise
 }
 
 const FRAME_MS = 250;
-const FRAMES = 160;
+const FRAMES = IN_FULL ? 160 : 40;
 const LASTS_MS = FRAME_MS * FRAMES;
 
 /** One frame after the other, then what ends the stream. */
@@ -292,7 +293,7 @@ const streams: [string, (tenant: Tenant) => ReturnType<typeof chatStream>][] = [
   ["of plain bytes", (tenant) => bytesStream(tenant)],
 ];
 for (const [kind, make] of streams) {
-  test.concurrent(`a stream of 40 s ${kind} is executed once, keeps its hold and is charged exactly`, async () => {
+  test.concurrent(`a stream of ${LASTS_MS / 1000} s ${kind} is executed once, keeps its hold and is charged exactly`, async () => {
     const tenant = await operator.tenant();
     const { upstream, costsUsd, ends, ask } = await make(tenant);
     const startedAtMs = Date.now();

@@ -2,6 +2,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { chatPost, RawClient } from "../../support/raw-client.ts";
 import { allowedMs } from "../../support/slowness.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
@@ -79,7 +80,8 @@ describe("any split of the upstream's bytes gives the client the same bytes", ()
   const whole = start + words + crlf + end + DONE;
   const without = start + words + crlf + FINISH + DONE;
 
-  test.each([[[1]], [[2]], [[3, 1]], [[7]], [[64, 1]], [[1000]]])(
+  // Every split is a property of test/gateway; here a few pass through real sockets.
+  test.each(IN_FULL ? [[[1]], [[2]], [[3, 1]], [[7]], [[64, 1]], [[1000]]] : [[[3, 1]], [[64, 1]]])(
     "pieces of %j bytes",
     { timeout: 60_000 },
     async (sizes) => {
@@ -96,7 +98,7 @@ describe("any split of the upstream's bytes gives the client the same bytes", ()
   test("cut at every byte around the usage event", { timeout: 60_000 }, async () => {
     const bytes = new TextEncoder().encode(whole);
     const at = new TextEncoder().encode(start + words + crlf).length;
-    for (let cut = at - 4; cut < bytes.length; cut += 3) {
+    for (let cut = at - 4; cut < bytes.length; cut += IN_FULL ? 3 : 11) {
       script = async (exchange) => {
         exchange.begin();
         await exchange.send(bytes.subarray(0, cut));

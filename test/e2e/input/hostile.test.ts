@@ -5,6 +5,7 @@
 import { createConnection } from "node:net";
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { chatHead, RawClient } from "../../support/raw-client.ts";
 import { allowedMs } from "../../support/slowness.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -132,7 +133,7 @@ describe("naughty strings", () => {
   test.each(Object.keys(FIELDS))("in %s", async (field) => {
     const owner = await operator.tenant();
     const target = await operator.instance(owner);
-    const answers = await inTens(NAUGHTY, async (text) => {
+    const answers = await inTens(naughtyFor(field), async (text) => {
       const body = {
         model: target,
         max_tokens: 1,
@@ -165,6 +166,12 @@ describe("naughty strings", () => {
     }
   });
 });
+
+/** Every string comes to a few of the fields, and some of each kind to every field; in `npm run proof` all to all. */
+function naughtyFor(field: string): readonly string[] {
+  const first = Object.keys(FIELDS).indexOf(field);
+  return IN_FULL ? NAUGHTY : NAUGHTY.filter((_, at) => (at + first) % 5 === 0);
+}
 
 async function inTens<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
   const done: R[] = [];

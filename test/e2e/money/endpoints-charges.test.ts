@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { Operator } from "../../support/operator.ts";
 import { ownInputTokens } from "../../support/own-count.ts";
 import { TollgateProcess } from "../../support/process.ts";
@@ -134,11 +135,14 @@ describe("a call that failed costs nothing", () => {
     ["a redirect", { fault: "redirect" }, 502],
     ["401, the operator's credential", { fault: "status", status: 401 }, 503],
   ];
-  test.each(faults)("%s", async (_what, fault, status) => {
+  test.each(faults)("%s", async (what, fault, status) => {
     const before = await balance();
     const unused = await unusedNames();
     await operator.sandbox.faultAt({}, fault);
-    for (const endpoint of ENDPOINT_NAMES) {
+    const first = faults.findIndex(([name]) => name === what);
+    // In short every fault at every other endpoint, three or four faults at each.
+    const tried = ENDPOINT_NAMES.filter((_, at) => IN_FULL || (first + at) % 2 === 0);
+    for (const endpoint of tried) {
       const response = await ask(tenant, callOf(endpoint, unused[useOf(endpoint)]));
       const body = (await response.json()) as { error: Record<string, unknown> };
       expect([endpoint, response.status]).toEqual([endpoint, status]);
