@@ -2,12 +2,11 @@
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MODEL_KINDS } from "./catalog.ts";
-import { check } from "./check.ts";
 import { computeControl } from "./compute/control.ts";
 import { computeOf, type SandboxEnv, serviceOf } from "./env.ts";
 import { FaultRequest } from "./faults.ts";
-import { refusalBody } from "./refusal.ts";
 import type { Wanted } from "./service/calls.ts";
+import { withBody } from "./with-body.ts";
 
 type Control = { Bindings: SandboxEnv };
 
@@ -72,13 +71,3 @@ const wantedOf = (c: Context<Control>, onlyExecuted: boolean): Wanted => ({
   models: c.req.queries("model") ?? null,
   requestIds: c.req.queries("request_id") ?? null,
 });
-
-async function withBody<S extends z.ZodType>(
-  c: Context<Control>,
-  schema: S,
-  act: (body: z.output<S>) => Promise<Response>,
-): Promise<Response> {
-  const value: unknown = await c.req.json().catch(() => undefined);
-  const body = check(value, schema);
-  return body.ok ? act(body.value) : c.json(refusalBody(body.refusal, "openai"), 400);
-}

@@ -6,6 +6,7 @@
  * whole answer (`status`, `redirect`, `echo_headers`, `json_error_200`) can only be combined with `slow`.
  */
 import { z } from "zod";
+import type { KeptFault } from "./kept-faults.ts";
 
 const common = {
   match: z
@@ -51,13 +52,6 @@ type FaultName = Fault["fault"];
 export type MetFaults = { readonly [N in FaultName]?: Extract<Fault, { fault: N }> };
 
 /** A fault as stored. */
-export interface KeptFault {
-  readonly id: number;
-  readonly fault: Fault;
-  /** Calls that will still meet it; null: until cleared. */
-  readonly left: number | null;
-}
-
 /** What faults can match on: where the call goes. */
 export interface Place {
   readonly model: string | null;
@@ -76,7 +70,7 @@ function matches({ match }: Fault, place: Place): boolean {
 }
 
 /** The faults that a call at this place meets, in the order they were set. */
-export function metBy(place: Place, kept: readonly KeptFault[]): KeptFault[] {
+export function metBy(place: Place, kept: readonly KeptFault<Fault>[]): KeptFault<Fault>[] {
   const matching = kept.filter(({ fault }) => matches(fault, place));
   const replacing = matching.find(({ fault }) => REPLACING.has(fault.fault));
   const seen = new Set<FaultName>();

@@ -1,9 +1,9 @@
 /** `/_sandbox/compute`: accounts, regions, forced states, faults, clocks and logs of the compute side. */
 import { type Context, Hono } from "hono";
 import { z } from "zod";
-import { check } from "../check.ts";
 import { computeOf, type SandboxEnv } from "../env.ts";
 import { refusalBody } from "../refusal.ts";
+import { withBody } from "../with-body.ts";
 import { ComputeFaultRequest } from "./faults.ts";
 import { AccountRequest, RegionRequest, ResourceRequest, TemplateRequest } from "./forced.ts";
 
@@ -74,13 +74,3 @@ computeControl.post("/clock", (c) =>
 
 const refused = (c: Context<Control>, message: string): Response =>
   c.json(refusalBody({ status: 400, code: "invalid_request", message, param: null }, "openai"), 400);
-
-async function withBody<S extends z.ZodType>(
-  c: Context<Control>,
-  schema: S,
-  act: (body: z.output<S>) => Promise<Response>,
-): Promise<Response> {
-  const value: unknown = await c.req.json().catch(() => undefined);
-  const body = check(value, schema);
-  return body.ok ? act(body.value) : refused(c, body.refusal.message);
-}

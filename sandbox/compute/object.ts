@@ -195,7 +195,7 @@ export class Compute extends DurableObject<SandboxSettings> {
   }
 
   clearFaults(account: string | null): void {
-    this.#faults.clear(account);
+    this.#faults.clear(({ match }) => account === null || match.account === account);
   }
 
   #settle(): void {
