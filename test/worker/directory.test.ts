@@ -1,4 +1,4 @@
-import { applyD1Migrations, createExecutionContext, reset, waitOnExecutionContext } from "cloudflare:test";
+import { createExecutionContext, reset, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type AccountId, type AccountNumber, asId, type KeyDigest, type KeyId } from "../../src/core/ids.ts";
@@ -82,7 +82,6 @@ beforeEach(() => {
 afterEach(async () => {
   for (const ctx of opened.splice(0)) await waitOnExecutionContext(ctx);
   await reset();
-  await applyD1Migrations(env.BOOKS, env.TEST_MIGRATIONS);
 });
 
 describe("callers", () => {

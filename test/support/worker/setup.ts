@@ -1,12 +1,12 @@
 /**
- * Runs before every test file in workerd. The files share a workerd and its modules, since a start of its own would
- * cost each file seconds. So each begins with nothing of those before it: KV, D1, queue and objects are empty, the
- * isolate remembers nothing, the clock is true. What a file leaves running is waited for. A test that needs more of a
- * new isolate makes one, as revocation.test.ts does.
+ * Runs before every test file in workerd. The files share a workerd and its modules, since a start of its own would cost
+ * each file seconds. So each begins with nothing of those before it: KV, D1, queue and objects are empty, the isolate
+ * remembers nothing, the clock is true. What a file leaves running is waited for. A test that needs more of a new isolate
+ * makes one, as revocation.test.ts does.
  */
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterAll, vi } from "vitest";
+import { afterAll, beforeEach, vi } from "vitest";
 import { memory, newMemory } from "../../../src/platform/isolate.ts";
 import { emptyStorage } from "./empty.ts";
 import { settled } from "./operator.ts";
@@ -14,7 +14,7 @@ import { settled } from "./operator.ts";
 declare global {
   namespace Cloudflare {
     interface Env {
-      /** Those of migrations/ as a single one, by vitest.config.ts. A test that calls `reset()` applies it anew. */
+      /** Those of migrations/ as a single one, by vitest.config.ts. */
       TEST_MIGRATIONS: D1Migration[];
       /** How often random histories are tried; set there too. */
       TEST_HISTORIES: number;
@@ -29,9 +29,15 @@ vi.unstubAllGlobals();
 await Promise.all([env.EDGE.get("awake"), env.BOOKS.prepare("select 1").run()]);
 await emptyStorage(env.BROKERS);
 Object.assign(memory, newMemory());
-await applyD1Migrations(env.BOOKS, env.TEST_MIGRATIONS);
+await migrate();
 await skipUsedNumbers();
+// A test may `reset()` too. Migrations already there are passed over.
+beforeEach(migrate);
 afterAll(settled);
+
+function migrate(): Promise<void> {
+  return applyD1Migrations(env.BOOKS, env.TEST_MIGRATIONS);
+}
 
 /** Account objects are too many to wake. No number comes twice, so those that sleep are never asked again. */
 async function skipUsedNumbers(): Promise<void> {
