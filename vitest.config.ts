@@ -20,12 +20,6 @@ const PROOF = {
   PROOF: process.env.PROOF ?? "",
 };
 
-/** One batch in place of one for each: every test file applies them. */
-async function allAsOne(folder: string) {
-  const migrations = await readD1Migrations(folder);
-  return [{ name: "all", queries: migrations.flatMap(({ queries }) => queries) }];
-}
-
 export default defineConfig({
   test: {
     // What a test makes the Worker log is shown where the test fails.
@@ -50,7 +44,7 @@ export default defineConfig({
                 bindings: {
                   ...TEST_SECRETS,
                   ...PROOF,
-                  TEST_MIGRATIONS: await allAsOne("./migrations"),
+                  TEST_MIGRATIONS: await readD1Migrations("./migrations"),
                   TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
                 },
                 // Bound under another name: a test that wants an archive says so (test/support/worker/archive.ts).

@@ -14,7 +14,7 @@ import { settled } from "./operator.ts";
 declare global {
   namespace Cloudflare {
     interface Env {
-      /** Those of migrations/ as a single one, by vitest.config.ts. */
+      /** Read from migrations/ by vitest.config.ts. */
       TEST_MIGRATIONS: D1Migration[];
       /** How often random histories are tried; set there too. */
       TEST_HISTORIES: number;
