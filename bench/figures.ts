@@ -178,7 +178,9 @@ function shortStream(usage: Usage, most: number): Figure {
   };
 }
 
-/** What an upstream leaves out of a response is added on the way; `whole` shows what a stream costs that lacks nothing. */
+/**
+ * What an upstream leaves out of a response is added on the way; `whole` shows what a stream costs that lacks nothing.
+ */
 const MANNER_WORDS: Record<Manner, string> = {
   whole: "all events",
   placed: "the contract's, placed",

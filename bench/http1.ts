@@ -1,6 +1,6 @@
 /**
- * As much of HTTP/1.1 over raw sockets as the benchmark needs on both of its ends: cheap, so that what is measured is the
- * subject between them.
+ * As much of HTTP/1.1 over raw sockets as the benchmark needs on both of its ends: cheap, so that what is measured is
+ * the subject between them.
  */
 
 export interface MessageHandlers {

@@ -17,7 +17,9 @@ export interface Target {
 }
 
 export type Order =
-  /** Each connection calls again as soon as it has its answer. `keys`: of the calls in turn, instead of the target's. */
+  /**
+   * Each connection calls again as soon as it has its answer. `keys`: of the calls in turn, instead of the target's.
+   */
   | {
       kind: "closed";
       scenario: Scenario;

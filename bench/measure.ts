@@ -1,6 +1,6 @@
 /**
- * What a figure is, and how it measures: one side at a time, with numbers for its rows; the harness pairs the sides of a
- * round. Costs are CPU time of the side's process, latencies are the client's.
+ * What a figure is, and how it measures: one side at a time, with numbers for its rows; the harness pairs the sides of
+ * a round. Costs are CPU time of the side's process, latencies are the client's.
  */
 
 import { cpuMicros, quiet, waitMicros } from "./machine.ts";
@@ -33,7 +33,9 @@ export interface Figure {
   readonly rows: readonly Row[];
   /** True where each measurement wants a process that has done nothing yet. */
   readonly fresh: boolean;
-  /** How often a round measures each side, in turn: a machine's own times drift, and the more where little is measured. */
+  /**
+   * How often a round measures each side, in turn: a machine's own times drift, and the more where little is measured.
+   */
   readonly turns: number;
   /** Whether Portkey is measured beside. */
   readonly portkey?: boolean;

@@ -1,9 +1,9 @@
 /**
- * Takes miniflare's outbound Workers out of the runtime's configuration: locally each `fetch` of a Worker passes through
- * one more Worker, which production does not have and which costs as much as the rest of a bare call.
+ * Takes miniflare's outbound Workers out of the runtime's configuration: locally each `fetch` of a Worker passes
+ * through one more Worker, which production does not have and which costs as much as the rest of a bare call.
  *
- * Miniflare has no setting for it, so the serialized configuration (Cap'n Proto) is changed on its way to workerd: where
- * a Worker names `outbound:0` as its way out, it then names the network itself.
+ * Miniflare has no setting for it, so the serialized configuration (Cap'n Proto) is changed on its way to workerd:
+ * where a Worker names `outbound:0` as its way out, it then names the network itself.
  */
 import { Runtime } from "miniflare";
 
@@ -25,8 +25,8 @@ export function takeHopOut(workers: number): void {
 }
 
 /**
- * Two pointers lead to that name: the outbound Worker's own, which is in the list of services that comes first, and that of
- * the Worker whose way out it is.
+ * Two pointers lead to that name: the outbound Worker's own, which is in the list of services that comes first, and
+ * that of the Worker whose way out it is.
  */
 function renameWayOut(config: Buffer, name: string): void {
   const pointers: { at: number; text: number }[] = [];

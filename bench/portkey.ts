@@ -1,7 +1,7 @@
 /**
- * Portkey's gateway beside ours: a proxy on Node that knows no keys and counts nothing. `npm install --prefix bench` installs
- * it; without it its column stays empty. It runs with an older `@hono/node-server` than it would get: with newer ones
- * streams fail ("immutable").
+ * Portkey's gateway beside ours: a proxy on Node that knows no keys and counts nothing. `npm install --prefix bench`
+ * installs it; without it its column stays empty. It runs with an older `@hono/node-server` than it would get: with
+ * newer ones streams fail ("immutable").
  */
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";

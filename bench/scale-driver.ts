@@ -1,4 +1,6 @@
-/** The Worker that calls account objects for `bench/scale.ts`: whole calls one after the other, nothing of HTTP in them. */
+/**
+ * The Worker that calls account objects for `bench/scale.ts`: whole calls one after the other, nothing of HTTP in them.
+ */
 
 import type { AccountService } from "../src/core/account/account-service.ts";
 import type { AdmitRequest } from "../src/core/account/hold.ts";

@@ -1,4 +1,7 @@
-/** Fills an account object's or the books' SQLite file with what years would: straight into the file, while nobody has it open. */
+/**
+ * Fills an account object's or the books' SQLite file with what years would: straight into the file, while nobody has
+ * it open.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -57,7 +60,9 @@ export function fillKeys(dir: string, number: number, keys: number, teams: numbe
   });
 }
 
-/** So many charges of a nano-USD over the year past, with the sums and marks that the object would have made of them. */
+/**
+ * So many charges of a nano-USD over the year past, with the sums and marks that the object would have made of them.
+ */
 export function fillEntries(dir: string, number: number, entries: number, nowMs: number): void {
   const yearMs = 365 * DAY_MS;
   const atMs = `${nowMs - yearMs} + CAST(n * ${yearMs / entries} AS INTEGER)`;

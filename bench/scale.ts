@@ -1,6 +1,7 @@
 /**
- * `node bench/scale.ts`: does an account with 100,000 keys and 10,000 teams admit as fast as one with a single key? Whole
- * calls (admission, settlement) against the account object, one after the other, in turns; every limit set at every level.
+ * `node bench/scale.ts`: does an account with 100,000 keys and 10,000 teams admit as fast as one with a single key?
+ * Whole calls (admission, settlement) against the account object, one after the other, in turns; every limit set at
+ * every level.
  *
  *     --keys 100000 --teams 10000   what the large account has
  *     --entries 10000000            a third account with so many ledger entries (0: none)

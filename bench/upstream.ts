@@ -1,7 +1,7 @@
 /**
- * The upstream of both subjects, a process of its own: chat completions as JSON and as streams, and responses as streams,
- * by what its prompt says. Streams send one HTTP chunk a frame, either as fast as they are taken or paced; a paced frame
- * says when it was due and when it was sent.
+ * The upstream of both subjects, a process of its own: chat completions as JSON and as streams, and responses as
+ * streams, by what its prompt says. Streams send one HTTP chunk a frame, either as fast as they are taken or paced; a
+ * paced frame says when it was due and when it was sent.
  */
 import { createServer, type Socket } from "node:net";
 import { chunkOf, clockMs, LAST_CHUNK, MessageParser } from "./http1.ts";

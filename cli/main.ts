@@ -1,6 +1,6 @@
 /**
- * The operator's command line. Reads the line, runs its command, and says how it ended: what was found on standard output,
- * what went wrong on standard error.
+ * The operator's command line. Reads the line, runs its command, and says how it ended: what was found on standard
+ * output, what went wrong on standard error.
  */
 import type { Connection } from "../client/http.ts";
 import { type HelpWanted, type Line, readLine } from "./arguments.ts";

@@ -1,6 +1,6 @@
 /**
- * Recomputes a call's price from what the gateway says was used and what a unit costs, with arithmetic of its own: whole
- * numbers of nano-USD, rounded up once. That the gateway calls its own proof right is no proof.
+ * Recomputes a call's price from what the gateway says was used and what a unit costs, with arithmetic of its own:
+ * whole numbers of nano-USD, rounded up once. That the gateway calls its own proof right is no proof.
  */
 import type { Schemas } from "../client/operator.ts";
 import { UNIT_NAMES, UNITS, type Unit } from "../src/core/pricing/usage.ts";

@@ -1,7 +1,7 @@
 /**
- * JSON over fetch, with a bearer token: what every call of a Tollgate API needs. Web standards only, so it runs in Node,
- * browsers and Workers alike. What answers may be anything, so an answer is read to a bound and must be JSON, and a
- * redirect is not followed: the token is for one address.
+ * JSON over fetch, with a bearer token: what every call of a Tollgate API needs. Web standards only, so it runs in
+ * Node, browsers and Workers alike. What answers may be anything, so an answer is read to a bound and must be JSON, and
+ * a redirect is not followed: the token is for one address.
  */
 
 /** Where an API is, and who asks. */
@@ -31,8 +31,9 @@ export class ApiError extends Error {
 }
 
 /**
- * No answer of this API came. `broken`: it began and broke off, so a change may have been made; `late`: it took too long,
- * the same; `foreign`: something else than Tollgate answered, such as a proxy; `large`: it is larger than any answer.
+ * No answer of this API came. `broken`: it began and broke off, so a change may have been made; `late`: it took too
+ * long, the same; `foreign`: something else than Tollgate answered, such as a proxy; `large`: it is larger than any
+ * answer.
  */
 export type NoAnswer = "unreachable" | "broken" | "late" | "foreign" | "redirected" | "large";
 

@@ -1,6 +1,6 @@
 /**
- * Rents a GPU through Tollgate: launches an instance, waits until it runs, shows what it has cost so far, terminates it,
- * and says what was charged and what came back.
+ * Rents a GPU through Tollgate: launches an instance, waits until it runs, shows what it has cost so far, terminates
+ * it, and says what was charged and what came back.
  *
  *     TOLLGATE_KEY=sk-tg-... npx node examples/compute.ts
  *
@@ -93,7 +93,8 @@ const offer = await choose();
 say(`${offer.gpu_type} in ${offer.name}: ${usd(offer.hourly_rate_usd)} an hour. The balance is ${usd(before)}.`);
 
 // The hour is held now; without credit for it nothing is launched. After it the instance ends by itself, also if this
-// program was stopped. With the Idempotency-Key a repeat after a broken connection gets the same instance, not a second.
+// program was stopped. With the Idempotency-Key a repeat after a broken connection gets the same instance, not a
+// second.
 const { id } = await call<Instance>(
   "POST",
   "/gpu-instances",

@@ -1,12 +1,13 @@
 /**
- * A payment provider's webhook becomes a credit: this receiver verifies that the provider sent it, and books the payment
- * under its id. A payment that comes again, late or twice at once, is booked once.
+ * A payment provider's webhook becomes a credit: this receiver verifies that the provider sent it, and books the
+ * payment under its id. A payment that comes again, late or twice at once, is booked once.
  *
  *     PORT=9001 PAYMENT_SECRET=whsec_... TOLLGATE_URL=https://gateway.example.com TOLLGATE_TOKEN=tg-op-... \\
  *       npx node examples/top-up.ts
  *
- * The provider here signs as Standard Webhooks say and sends `{type: "payment.succeeded", data: {id, account, amount_usd}}`,
- * where `account` is what you gave it as the payment's reference. The token is of an operator with the role finance.
+ * The provider here signs as Standard Webhooks say and sends `{type: "payment.succeeded", data: {id, account,
+ * amount_usd}}`, where `account` is what you gave it as the payment's reference. The token is of an operator with the
+ * role finance.
  */
 import { createServer } from "node:http";
 import { Webhook } from "standardwebhooks";

@@ -1,6 +1,6 @@
 /**
- * Makes the static assets that wrangler.toml names, in `assets/`. `npm start`, `npm run deploy` and the tests do it before
- * they start a Worker, so nothing there is older than the code.
+ * Makes the static assets that wrangler.toml names, in `assets/`. `npm start`, `npm run deploy` and the tests do it
+ * before they start a Worker, so nothing there is older than the code.
  *
  *     documents/    the OpenAPI documents, from the rows that validate and serve
  *     console/      the console's page, scripts and styles

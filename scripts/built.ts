@@ -1,6 +1,6 @@
 /**
- * What one process of a test run builds, the others take: `BUILT_DIR` names the folder. Without it each builds for itself,
- * so no code that has changed since is ever run.
+ * What one process of a test run builds, the others take: `BUILT_DIR` names the folder. Without it each builds for
+ * itself, so no code that has changed since is ever run.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

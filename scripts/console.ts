@@ -1,6 +1,6 @@
 /**
- * Builds the console: one page, and files with a digest in their names, which a browser may keep for ever. Each side's pages
- * are files of their own, so that signing in loads only what that side sees.
+ * Builds the console: one page, and files with a digest in their names, which a browser may keep for ever. Each side's
+ * pages are files of their own, so that signing in loads only what that side sees.
  */
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";

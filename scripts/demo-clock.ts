@@ -1,7 +1,7 @@
 /**
  * A gateway whose clock we set, to make the demo's past: the real code, bundled with a clock that follows the header
- * `x-demo-clock`. Nothing else is different, so what it books, ships and sums up is as true as any other day's. Alarms are
- * set on the machine's own clock, as far ahead as the gateway meant.
+ * `x-demo-clock`. Nothing else is different, so what it books, ships and sums up is as true as any other day's. Alarms
+ * are set on the machine's own clock, as far ahead as the gateway meant.
  */
 import { readFileSync } from "node:fs";
 import type { Plugin } from "rolldown";

@@ -1,7 +1,7 @@
 /**
- * `npm start -- --demo-data`: two weeks of made-up usage, so that the console's plots show something. The calls are made
- * up, and real all the same: each one goes through the gateway to the sandbox, on a clock that runs through two weeks, so
- * ledgers, events and sums agree. Its accounts say in their names that they are made up.
+ * `npm start -- --demo-data`: two weeks of made-up usage, so that the console's plots show something. The calls are
+ * made up, and real all the same: each one goes through the gateway to the sandbox, on a clock that runs through two
+ * weeks, so ledgers, events and sums agree. Its accounts say in their names that they are made up.
  */
 import { type NewKey, OperatorClient } from "../client/operator.ts";
 import { DEMO_CLOCK } from "./demo-clock.ts";

@@ -1,8 +1,8 @@
 /**
  * The demo that the first start creates through the operator's API: the sandbox as upstream, prices for all its models
- * and GPUs, two instances behind the alias `chat`, an account with 10 USD that may rent GPUs and call what runs on them,
- * and a key. It is created
- * once; later changes and deletions stay. Only the sandbox's address follows `SANDBOX_PORT`.
+ * and GPUs, two instances behind the alias `chat`, an account with 10 USD that may rent GPUs and call what runs on
+ * them, and a key. It is created once; later changes and deletions stay. Only the sandbox's address follows
+ * `SANDBOX_PORT`.
  */
 import { type NewKey, type NewModel, OperatorClient } from "../client/operator.ts";
 import { DEMO_RENTALS } from "./demo-compute.ts";

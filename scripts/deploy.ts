@@ -1,7 +1,7 @@
 /**
- * `npm run deploy`: builds the static assets and the Worker, checks its size, and deploys it with what it needs: queues, KV and D1 (created
- * if missing), migrations, code. `--secrets-file FILE` (lines `NAME=value`) sets secrets in the same step, which a
- * Worker's first deployment needs. `--dry-run` stops after the build and needs no network.
+ * `npm run deploy`: builds the static assets and the Worker, checks its size, and deploys it with what it needs:
+ * queues, KV and D1 (created if missing), migrations, code. `--secrets-file FILE` (lines `NAME=value`) sets secrets in
+ * the same step, which a Worker's first deployment needs. `--dry-run` stops after the build and needs no network.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

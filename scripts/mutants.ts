@@ -1,7 +1,8 @@
 /**
- * `npm run mutants`: changes the decisions of the core one by one and sees whether a test of test/core notices (Stryker).
- * Fails where a file keeps less than 95 % of its mutants from surviving, and lists those that did. Takes some minutes.
- * Arguments name files to look at alone. Stryker has a package of its own: `npm ci --prefix test/mutants` installs it.
+ * `npm run mutants`: changes the decisions of the core one by one and sees whether a test of test/core notices
+ * (Stryker). Fails where a file keeps less than 95 % of its mutants from surviving, and lists those that did. Takes
+ * some minutes. Arguments name files to look at alone. Stryker has a package of its own: `npm ci --prefix test/mutants`
+ * installs it.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";

@@ -3,7 +3,8 @@
  * makes two weeks of made-up usage first.
  *
  * Environment: PORT (8787), SANDBOX_PORT (8788), STATE_DIR (.wrangler/state), ADMIN_TOKEN, METRICS_TOKEN,
- * INSPECTOR_PORT, and any variable of the two wrangler.toml files. All processes stay in this process group and end with this one.
+ * INSPECTOR_PORT, and any variable of the two wrangler.toml files. All processes stay in this process group and end
+ * with this one.
  */
 import { join } from "node:path";
 import { builtOnce } from "./built.ts";

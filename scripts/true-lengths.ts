@@ -1,6 +1,6 @@
 /**
- * Settings that tests change and a deployment may not. An hour and a day of compute are true ones: shorter ones would bill
- * tenants for time that did not pass. Webhooks have no origin beside public ones.
+ * Settings that tests change and a deployment may not. An hour and a day of compute are true ones: shorter ones would
+ * bill tenants for time that did not pass. Webhooks have no origin beside public ones.
  */
 
 const TRUE = { COMPUTE_HOUR_MS: "3600000", COMPUTE_DAY_MS: "86400000", WEBHOOK_TEST_ORIGINS: "" } as const;

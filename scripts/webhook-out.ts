@@ -1,7 +1,7 @@
 /**
- * How alerts leave a gateway that `npm start` runs. Its Worker could reach the machine's own network, so this process sends
- * for it: it resolves the receiver's name, refuses it where any of its addresses is not public, and connects to the
- * address that it looked at. In production the platform reaches no private network, and the Worker sends itself.
+ * How alerts leave a gateway that `npm start` runs. Its Worker could reach the machine's own network, so this process
+ * sends for it: it resolves the receiver's name, refuses it where any of its addresses is not public, and connects to
+ * the address that it looked at. In production the platform reaches no private network, and the Worker sends itself.
  */
 import { lookup } from "node:dns/promises";
 import { request as plain } from "node:http";

@@ -1,6 +1,6 @@
 /**
- * Leaves out of a Worker what only its OpenAPI documents show, which are made ahead (`assets.ts`): the descriptions, ids
- * and examples of schemas, and the summaries and answers of routes.
+ * Leaves out of a Worker what only its OpenAPI documents show, which are made ahead (`assets.ts`): the descriptions,
+ * ids and examples of schemas, and the summaries and answers of routes.
  */
 import type { Plugin } from "rolldown";
 import { parseSync, Visitor } from "rolldown/utils";

@@ -109,8 +109,8 @@ export async function startWorker(spec: WorkerSpec, state: State, running: Runni
 }
 
 /**
- * The static assets as a Worker of their own, and its binding: before a Worker that has assets miniflare puts a router of
- * its own, on the socket too.
+ * The static assets as a Worker of their own, and its binding: before a Worker that has assets miniflare puts a router
+ * of its own, on the socket too.
  */
 function assetsOf({ assets }: WorkerConfig, name: string) {
   if (!assets) return undefined;

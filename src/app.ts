@@ -1,6 +1,6 @@
 /**
- * The Worker's routes: one per entry of the endpoint table, the operator's and the tenants' own APIs, one place for what nobody serves and one
- * for what went wrong.
+ * The Worker's routes: one per entry of the endpoint table, the operator's and the tenants' own APIs, one place for
+ * what nobody serves and one for what went wrong.
  */
 import type { Context } from "hono";
 import { cors } from "hono/cors";

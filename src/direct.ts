@@ -1,7 +1,7 @@
 /**
- * The way of most calls around the router: a POST whose URL ends in a row's path as it stands in the endpoint table. The
- * router gives the same answer, but writes the response anew to add the headers of `browsers`. Every other spelling of a
- * path, and all that is not a call of the table, is the router's.
+ * The way of most calls around the router: a POST whose URL ends in a row's path as it stands in the endpoint table.
+ * The router gives the same answer, but writes the response anew to add the headers of `browsers`. Every other spelling
+ * of a path, and all that is not a call of the table, is the router's.
  */
 import type { Endpoint } from "./core/endpoints/endpoint.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";

@@ -1,4 +1,6 @@
-/** Makes the changes, one after the other, so that a run that is killed stands at one place and can go on from there. */
+/**
+ * Makes the changes, one after the other, so that a run that is killed stands at one place and can go on from there.
+ */
 import { randomUUID } from "node:crypto";
 import type { Schemas } from "../../client/operator.ts";
 import { collected } from "../commands/collected.ts";
@@ -160,8 +162,8 @@ async function withTeamId(gateway: Gateway, account: string, body: Fields): Prom
 const CLOCKS_MS = 5 * 60_000;
 
 /**
- * Keys that an earlier run made and whose secrets it never wrote down: they get another secret. Those whose secret stands
- * in the file, and what is older than that run, are left as they are. Gives what was rotated.
+ * Keys that an earlier run made and whose secrets it never wrote down: they get another secret. Those whose secret
+ * stands in the file, and what is older than that run, are left as they are. Gives what was rotated.
  */
 export async function recover(carrying: Carrying): Promise<string[]> {
   const { gateway, journal, keysOut } = carrying;

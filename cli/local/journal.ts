@@ -1,7 +1,7 @@
 /**
- * What `apply` has begun to make and not yet finished: a line before each team and key is made, with the idempotency key
- * that it is made by. Killed in the middle and run again, it sends the same call, which makes nothing twice; of a key whose
- * secret was never written down it knows that nobody has it.
+ * What `apply` has begun to make and not yet finished: a line before each team and key is made, with the idempotency
+ * key that it is made by. Killed in the middle and run again, it sends the same call, which makes nothing twice; of a
+ * key whose secret was never written down it knows that nobody has it.
  *
  * The file stands beside the input, with a lock so that no two runs of one input meet. No secret is in it.
  */

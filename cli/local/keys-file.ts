@@ -1,6 +1,6 @@
 /**
- * The file that secrets of made keys go to: CSV of mode 0600, one key a line, added to and never overwritten. A line that
- * a crash cut has no line end: it is taken off, so that what comes next begins a line of its own.
+ * The file that secrets of made keys go to: CSV of mode 0600, one key a line, added to and never overwritten. A line
+ * that a crash cut has no line end: it is taken off, so that what comes next begins a line of its own.
  */
 import { truncateSync } from "node:fs";
 import { csvLine } from "../../src/api/kit/csv.ts";

@@ -1,6 +1,6 @@
 /**
- * Where the gateway is and who asks: options, then the environment, then the profile file. A profile's token goes to its
- * own address alone.
+ * Where the gateway is and who asks: options, then the environment, then the profile file. A profile's token goes to
+ * its own address alone.
  */
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";

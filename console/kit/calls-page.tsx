@@ -1,4 +1,6 @@
-/** The page of single calls, newest first: filters, live, and a table in the API's order. Operators and tenants have it. */
+/**
+ * The page of single calls, newest first: filters, live, and a table in the API's order. Operators and tenants have it.
+ */
 import { useAddress } from "./address.ts";
 import { Filters } from "./filters.tsx";
 import { Head } from "./frame.tsx";

@@ -1,4 +1,6 @@
-/** A plot over time: exact values on hover, a stretch dragged over becomes the page's range, a click opens its calls. */
+/**
+ * A plot over time: exact values on hover, a stretch dragged over becomes the page's range, a click opens its calls.
+ */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { time } from "./format.ts";

@@ -1,4 +1,7 @@
-/** The same chat as a command and as programs. Texts are quoted for their language, so that what is typed cannot end them. */
+/**
+ * The same chat as a command and as programs. Texts are quoted for their language, so that what is typed cannot end
+ * them.
+ */
 
 export interface Example {
   readonly origin: string;

@@ -18,7 +18,9 @@ interface Looked {
 }
 const AT_ONCE = 6;
 
-/** By the end of a secret the gateway knows whose it is; for a name the keys of all accounts are read, some at a time. */
+/**
+ * By the end of a secret the gateway knows whose it is; for a name the keys of all accounts are read, some at a time.
+ */
 async function search(text: string, told: (done: number, of: number) => void, signal: AbortSignal): Promise<Found[]> {
   if (!text) return [];
   if (/^[0-9A-Za-z]{4}$/.test(text)) {

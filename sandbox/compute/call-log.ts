@@ -44,7 +44,9 @@ export interface ComputeCall {
   readonly faults: readonly string[];
   /** The headers that a pod was sent. */
   readonly pod_headers: Readonly<Record<string, string>> | null;
-  /** How a pod's stream of bytes or events ended: all of it was taken, or its reader left; null: it goes on, or is none. */
+  /**
+   * How a pod's stream of bytes or events ended: all of it was taken, or its reader left; null: it goes on, or is none.
+   */
   readonly pod_ended: PodEnd | null;
 }
 

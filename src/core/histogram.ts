@@ -16,8 +16,8 @@ export function bucketOf(ms: number): number {
 }
 
 /**
- * The value with a share of all others at or below it, as if those in its bucket were spread evenly. It is in the bucket
- * of the exact one; in the last bucket it is that bucket's lower end. Null: nothing was counted.
+ * The value with a share of all others at or below it, as if those in its bucket were spread evenly. It is in the
+ * bucket of the exact one; in the last bucket it is that bucket's lower end. Null: nothing was counted.
  */
 export function percentile(histogram: Histogram, share: number): number | null {
   const all = histogram.reduce((sum, count) => sum + count, 0);

@@ -1,6 +1,6 @@
 /**
- * Templates: defaults for the fields of a launch, set by the operator for all accounts or for one. A launch that names a
- * template gets the fields that it leaves out. Null counts as said: it leaves a default out.
+ * Templates: defaults for the fields of a launch, set by the operator for all accounts or for one. A launch that names
+ * a template gets the fields that it leaves out. Null counts as said: it leaves a default out.
  */
 import { asObject } from "./formats/json-fields.ts";
 import type { AccountId } from "./ids.ts";

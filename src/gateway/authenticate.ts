@@ -3,8 +3,8 @@
  *
  * The tag alone refuses a mistyped or forged key, before anything outside this isolate is asked. A key that was found
  * here within the last 30 s is recognised by its digest, without its tag: the digest comes first, so that a key in use
- * costs one HMAC. A forged one then costs two, as much as a key's first call. What the edge finds only speeds and routes
- * the call: the account object decides whether the key may still be used.
+ * costs one HMAC. A forged one then costs two, as much as a key's first call. What the edge finds only speeds and
+ * routes the call: the account object decides whether the key may still be used.
  */
 
 import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";

@@ -23,7 +23,9 @@ export async function refuseUnlessDead(refused: IdentifiedCall, refusal: Refusal
   return refuseCall(refused, await refusalTo(refused.caller, refusal, ports, aboutRefused(refused, refusal)), ports);
 }
 
-/** For refusals that the account object does not know of: tells it afterwards. If that fails, the call has no record. */
+/**
+ * For refusals that the account object does not know of: tells it afterwards. If that fails, the call has no record.
+ */
 export function refuseAndTell(refused: IdentifiedCall, refusal: Refusal, ports: Ports, rates?: Rates): Response {
   tellRefused(refused.caller, aboutRefused(refused, refusal), ports);
   return refuseCall(refused, refusal, ports, rates);

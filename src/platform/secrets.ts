@@ -3,8 +3,8 @@
  *
  * `KEY_PEPPER` (at least 32 characters) makes key tags and digests by HMAC-SHA-256. `MASTER_KEY` (base64 of 32 bytes)
  * seals the credentials of upstreams by AES-256-GCM with a random nonce. The upstream's id is authenticated too, so a
- * sealed credential cannot be moved to another row. session-seal.ts derives a key of its own from it. A missing or short
- * secret is a fault with its name; there is no weak default. Imported keys live as long as the isolate.
+ * sealed credential cannot be moved to another row. session-seal.ts derives a key of its own from it. A missing or
+ * short secret is a fault with its name; there is no weak default. Imported keys live as long as the isolate.
  */
 
 import { equalInConstantTime, signedPart, tagOf, toHex } from "../core/account/api-key.ts";

@@ -1,6 +1,6 @@
 /**
- * Seals what a console's cookie holds: AES-256-GCM under a key derived from `MASTER_KEY` for this use alone. The origin is
- * authenticated too, so a cookie of one deployment opens nothing at another, even where both have the same secrets.
+ * Seals what a console's cookie holds: AES-256-GCM under a key derived from `MASTER_KEY` for this use alone. The origin
+ * is authenticated too, so a cookie of one deployment opens nothing at another, even where both have the same secrets.
  */
 
 export interface SessionSealing {

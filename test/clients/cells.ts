@@ -1,7 +1,7 @@
 /**
- * The cells of the matrix. Each acts through an unchanged client against the shared process; then the service's log and the
- * ledger are asked what became of every call that left: served ones were executed once and cost the price book times
- * what was used, refused ones were neither executed nor charged.
+ * The cells of the matrix. Each acts through an unchanged client against the shared process; then the service's log and
+ * the ledger are asked what became of every call that left: served ones were executed once and cost the price book
+ * times what was used, refused ones were neither executed nor charged.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../support/eventually.ts";

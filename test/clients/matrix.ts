@@ -47,7 +47,10 @@ export const FAILURES = ["refusals", "busy", "unavailable", "broken", "leaving"]
 const CHAT = ["chat", "chatStream", "tools", "structured", "pictures"] as const;
 const RESPONSES = ["responses", "responsesStream", "responsesTools", "responsesSchema", "nextTurn"] as const;
 
-/** What the service's models of text differ in: each of these is done with one that says all and one that says the least. */
+/**
+ * What the service's models of text differ in: each of these is done with one that says all and one that says the
+ * least.
+ */
 export const IN_BOTH_MANNERS: ReadonlySet<Capability> = new Set<Capability>([
   ...(["chat", "chatStream", "tools", "structured"] as const),
   ...RESPONSES,
@@ -94,7 +97,10 @@ export const CLIENTS = {
 } as const satisfies Record<string, Client>;
 export type ClientId = keyof typeof CLIENTS;
 
-/** Clients too heavy for `npm ci`. `npm run clients` installs them and runs the same acts, by a program or a command each. */
+/**
+ * Clients too heavy for `npm ci`. `npm run clients` installs them and runs the same acts, by a program or a command
+ * each.
+ */
 interface HeavyClient {
   readonly name: string;
   readonly package: string;

@@ -1,4 +1,6 @@
-/** Errors that callers read: the field, what it must be, what it was; never the validator's words, never what was said. */
+/**
+ * Errors that callers read: the field, what it must be, what it was; never the validator's words, never what was said.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";

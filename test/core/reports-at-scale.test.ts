@@ -1,7 +1,7 @@
 /**
- * Reports over a large D1: a month of raw events, a year of sums. `npm test` fills 30,000 events and looks at the plans: no
- * statement reads all events or all sums. `EVENTS=10000000` (`npm run proof`) fills as many, and each answer takes less
- * than half a second of CPU: what others do on the machine does not count.
+ * Reports over a large D1: a month of raw events, a year of sums. `npm test` fills 30,000 events and looks at the
+ * plans: no statement reads all events or all sums. `EVENTS=10000000` (`npm run proof`) fills as many, and each answer
+ * takes less than half a second of CPU: what others do on the machine does not count.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

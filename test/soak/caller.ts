@@ -1,4 +1,6 @@
-/** One client of a customer: runs workloads one after the other, sometimes leaves early, and checks complete answers. */
+/**
+ * One client of a customer: runs workloads one after the other, sometimes leaves early, and checks complete answers.
+ */
 import { sleep } from "../support/eventually.ts";
 import type { Customer } from "./customer.ts";
 import { pick, type Random } from "./random.ts";

@@ -1,6 +1,6 @@
 /**
- * An address whose packets are lost: connections to it are neither accepted nor refused. A thread listens and then never
- * looks again, and its queue of connections, as short as the system lets it be, is filled.
+ * An address whose packets are lost: connections to it are neither accepted nor refused. A thread listens and then
+ * never looks again, and its queue of connections, as short as the system lets it be, is filled.
  */
 import { once } from "node:events";
 import { createConnection, type Socket } from "node:net";

@@ -1,4 +1,6 @@
-/** The compute side of the sandbox, as its operator sees it: accounts, regions, forced states, faults, and the judge. */
+/**
+ * The compute side of the sandbox, as its operator sees it: accounts, regions, forced states, faults, and the judge.
+ */
 
 /** What ran, of one machine. */
 interface MachineExecution {

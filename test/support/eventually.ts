@@ -2,8 +2,8 @@
 import { allowedMs } from "./slowness.ts";
 
 /**
- * Tries until `probe` gives a value that is not undefined, false or null; says `what` was awaited when it does not. A busy
- * machine is given longer.
+ * Tries until `probe` gives a value that is not undefined, false or null; says `what` was awaited when it does not. A
+ * busy machine is given longer.
  */
 export async function eventually<T>(
   what: string,

@@ -54,8 +54,8 @@ const ANY_FORM = form(z.looseObject({}));
 const random = (): Uint8Array => crypto.getRandomValues(new Uint8Array(16));
 
 /**
- * The form as it would go upstream for `model: "target"`; undefined where it is refused. `expected` comes from the values
- * that the rules and the price are applied to, not from what was written.
+ * The form as it would go upstream for `model: "target"`; undefined where it is refused. `expected` comes from the
+ * values that the rules and the price are applied to, not from what was written.
  */
 export function rewritten(text: string, boundary = B): Rewritten | undefined {
   const read = parseForm(bytesOf(text), boundary);

@@ -1,8 +1,8 @@
 /**
- * The judge after crashes: what the upstream executed, what the ledger charges and what usage says, joined call by call.
- * Each execution is billed once, or booked as the operator's loss once; nothing else is billed. A call whose first try
- * may have been carried out and whose second was, is billed for the second and lost for the first. One that ended after
- * its hold had expired has two entries and two events, which count by their sums.
+ * The judge after crashes: what the upstream executed, what the ledger charges and what usage says, joined call by
+ * call. Each execution is billed once, or booked as the operator's loss once; nothing else is billed. A call whose
+ * first try may have been carried out and whose second was, is billed for the second and lost for the first. One that
+ * ended after its hold had expired has two entries and two events, which count by their sums.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

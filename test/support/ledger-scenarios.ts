@@ -2,8 +2,9 @@
  * Scenarios of the ledger as lines of text, run against the pure rules and the real object alike.
  *
  * `credit 100` · `take 30` (a correction of -30) · `hold h1 60 ok` · `report h1 10` (by a renewal) · `settle h1 25` ·
- * `release h1` · `expire` (all that are open) · `floor -50` · and claims: `balance 75`, `held 0`, `overrun 5`, `loss 60`. A step's last word is what comes
- * of it where it is not plain: `ok`, `no_credit`, `settled`, `released`, `expired`, `unknown`, `refused`.
+ * `release h1` · `expire` (all that are open) · `floor -50` · and claims: `balance 75`, `held 0`, `overrun 5`, `loss
+ * 60`. A step's last word is what comes of it where it is not plain: `ok`, `no_credit`, `settled`, `released`,
+ * `expired`, `unknown`, `refused`.
  */
 export interface LedgerDriver {
   /** `booked` or `out_of_range`. */

@@ -18,7 +18,9 @@ export interface StartOptions {
   /** Options of `npm start`. */
   readonly args?: readonly string[];
   readonly readyWithinMs?: number;
-  /** True: a state that was never started, as a newcomer has it. Else a copy of one that was, where the run made one. */
+  /**
+   * True: a state that was never started, as a newcomer has it. Else a copy of one that was, where the run made one.
+   */
   readonly fresh?: boolean;
 }
 

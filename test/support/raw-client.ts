@@ -1,7 +1,7 @@
 /**
  * An HTTP client down to the bytes. What `fetch` would tidy up stays visible: chunk sizes, how a body ends, what comes
- * before a connection is cut. And it can leave as a crashed client does, by a reset: the one way of leaving that workerd
- * notices here at once, for of a mere half-close it learns when it next writes.
+ * before a connection is cut. And it can leave as a crashed client does, by a reset: the one way of leaving that
+ * workerd notices here at once, for of a mere half-close it learns when it next writes.
  */
 import { createConnection, type Socket } from "node:net";
 import { eventually } from "./eventually.ts";

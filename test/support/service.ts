@@ -1,6 +1,7 @@
 /**
- * The whole service for one tenant: each of the sandbox's models behind an alias of the tenant's own, at prices of its own,
- * so that no test meets another's price book. And the judge: what a call was charged against what the service's log says.
+ * The whole service for one tenant: each of the sandbox's models behind an alias of the tenant's own, at prices of its
+ * own, so that no test meets another's price book. And the judge: what a call was charged against what the service's
+ * log says.
  */
 import { randomInt } from "node:crypto";
 import { wav } from "./audio.ts";
@@ -172,8 +173,8 @@ export function useOf(endpoint: string): keyof Names {
 export const ask = (tenant: Tenant, { path, init }: Asked): Promise<Response> => tenant.fetch(path, init);
 
 /**
- * For answers that come before the body was read: a client that is still sending may find the connection closed and asks
- * again.
+ * For answers that come before the body was read: a client that is still sending may find the connection closed and
+ * asks again.
  */
 export const askUntilTold = (tenant: Tenant, asked: Asked): Promise<Response> =>
   eventually("an answer", () => ask(tenant, asked), { withinMs: 30_000 });

@@ -6,7 +6,10 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { bundle } from "../../scripts/bundle.ts";
 
-/** Held by `npm run proof`, on a quiet machine. Other tests on the same cores cost up to twice the CPU, so `npm test` allows more. */
+/**
+ * Held by `npm run proof`, on a quiet machine. Other tests on the same cores cost up to twice the CPU, so `npm test`
+ * allows more.
+ */
 const QUIET_MS = 100;
 const MOST_MS = process.env.FC_NUM_RUNS ? QUIET_MS : 3 * QUIET_MS;
 /** What the module has of the runtime while it is evaluated. */

@@ -28,7 +28,9 @@ it(`no source file is longer than ${MOST_LINES} lines`, () => {
   expect(long).toEqual([]);
 });
 
-/** The operator's and the tenant's routes are named alike on purpose: what stands in one has its mirror in the other. */
+/**
+ * The operator's and the tenant's routes are named alike on purpose: what stands in one has its mirror in the other.
+ */
 const MIRROR = /^src\/api\/(operator|tenant)\//;
 
 it.each(["core", "gateway", "platform", "api"])("no two files of %s have the same name", (ring) => {

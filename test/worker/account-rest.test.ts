@@ -105,7 +105,8 @@ it("wakes for what it still has to do, prunes it all, and then neither wakes nor
       ...alerts.map(({ id }) => asId<CallId>(id)),
     ]),
   );
-  // Two minutes, then once a table is due: 24 h to 25 h for most, 7 days for jobs; over 700 rows take more than one bite.
+  // Two minutes, then once a table is due: 24 h to 25 h for most, 7 days for jobs; over 700 rows take more than one
+  // bite.
   expect(await rest(stub, 30 * DAY)).toBeLessThan(12);
   for (const table of ["holds", "idempotency", "requests_by_slot", "conversations", "owned_ids", "jobs", "outbox"]) {
     expect((await rows(stub, `SELECT count(*) AS n FROM ${table}`))[0], table).toEqual({ n: 0 });

@@ -1,6 +1,6 @@
 /**
- * A key that is no longer live learns nothing but that: on every route, whatever is wrong or right with what it sends, and
- * though the edge that it asks still knows it.
+ * A key that is no longer live learns nothing but that: on every route, whatever is wrong or right with what it sends,
+ * and though the edge that it asks still knows it.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";

@@ -4,7 +4,9 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { settled } from "../support/worker/operator.ts";
 import { RentalHistory } from "../support/worker/rental-history.ts";
 
-/** How many, of how many acts each, and the first's number: `RENTAL_HISTORIES="10 300"`, each of which takes a minute. */
+/**
+ * How many, of how many acts each, and the first's number: `RENTAL_HISTORIES="10 300"`, each of which takes a minute.
+ */
 const { RENTAL_HISTORIES } = env as { RENTAL_HISTORIES?: string };
 const [seeds = 2, acts = 20, first = 1] = (RENTAL_HISTORIES ?? "").split(" ").filter(Boolean).map(Number);
 

@@ -1,6 +1,7 @@
 /**
- * What a call costs, counted: reads of KV, calls of the account object, rows it writes, messages, subrequests. Exact on any
- * machine. The figures are today's and a ceiling: whoever needs more has to say so here, whoever needs less lowers them.
+ * What a call costs, counted: reads of KV, calls of the account object, rows it writes, messages, subrequests. Exact on
+ * any machine. The figures are today's and a ceiling: whoever needs more has to say so here, whoever needs less lowers
+ * them.
  */
 import {
   createExecutionContext,
@@ -25,15 +26,15 @@ import { done, settled } from "../support/worker/operator.ts";
 
 /** What is not named is none. */
 const CEILING = {
-  // A key and routes that this isolate knows. `admit` writes the hold and its index entries, `settle` the hold's end, the
-  // ledger's entry and the event; the alarm is set for the event. Another call within half a second sets none.
+  // A key and routes that this isolate knows. `admit` writes the hold and its index entries, `settle` the hold's end,
+  // the ledger's entry and the event; the alarm is set for the event. Another call within half a second sets none.
   "a warm call": { rpcs: 2, rowsWritten: 6, alarmsSet: 1, subrequests: 1 },
   "a warm stream, usage asked for": { rpcs: 2, rowsWritten: 6, alarmsSet: 1, subrequests: 1 },
   "a warm stream, usage not asked for": { rpcs: 2, rowsWritten: 6, alarmsSet: 1, subrequests: 1 },
   // An isolate that knows nothing reads the key's record and the routing snapshot.
   "a cold call": { kvReads: 2, rpcs: 2, rowsWritten: 6, alarmsSet: 1, subrequests: 1 },
-  // KV knows nothing either: `findKey`, the snapshot from D1, the record written for the next isolate; the alarm is set for
-  // the hold's expiry first.
+  // KV knows nothing either: `findKey`, the snapshot from D1, the record written for the next isolate; the alarm is set
+  // for the hold's expiry first.
   "the first call of all": {
     kvReads: 2,
     kvWrites: 1,
@@ -43,7 +44,8 @@ const CEILING = {
     alarmsSet: 2,
     subrequests: 1,
   },
-  // `admit` says no and writes nothing. The alarm is set for the message that tells of the refusals of the next seconds.
+  // `admit` says no and writes nothing. The alarm is set for the message that tells of the refusals of the next
+  // seconds.
   "a refusal (429)": { rpcs: 1, alarmsSet: 1 },
   "a call that costs nothing (models)": { rpcs: 1 },
   "a call that costs nothing (account)": { rpcs: 1 },
@@ -56,7 +58,10 @@ const CEILING = {
   "an unknown key again": {},
 } satisfies Record<string, Partial<Counts>>;
 
-/** What follows calls that were over within half a second: the alarm ships in one message, the consumer counts, books and confirms. */
+/**
+ * What follows calls that were over within half a second: the alarm ships in one message, the consumer counts, books
+ * and confirms.
+ */
 const CEILING_AFTER = {
   "one call": { rpcs: 1, rowsWritten: 3, alarmsSet: 3, queueMessages: 1, d1Statements: 4 },
   "20 calls": { rpcs: 1, rowsWritten: 22, alarmsSet: 3, queueMessages: 1, d1Statements: 4 },

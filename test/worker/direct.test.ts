@@ -1,6 +1,6 @@
 /**
- * What is done on a shorter way gives what the longer one gives: calls around the router, bodies read at once, streams read
- * in batches.
+ * What is done on a shorter way gives what the longer one gives: calls around the router, bodies read at once, streams
+ * read in batches.
  */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { ENDPOINTS } from "../../src/core/endpoints/table.ts";

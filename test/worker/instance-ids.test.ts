@@ -1,6 +1,6 @@
 /**
- * Somebody else's instance id and one that nobody has are told apart by nothing: the same answer, byte for byte, and the
- * same look-ups on the way to it, so that the time it takes says nothing either.
+ * Somebody else's instance id and one that nobody has are told apart by nothing: the same answer, byte for byte, and
+ * the same look-ups on the way to it, so that the time it takes says nothing either.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import worker from "../../src/index.ts";

@@ -1,6 +1,7 @@
 /**
- * Random histories of video jobs: submitted or not, acknowledged or lost, polled by nobody or by many at once, an upstream
- * that is late, down or forgetful, prices that change, restarts. Judged by the end that each job came to upstream.
+ * Random histories of video jobs: submitted or not, acknowledged or lost, polled by nobody or by many at once, an
+ * upstream that is late, down or forgetful, prices that change, restarts. Judged by the end that each job came to
+ * upstream.
  */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import fc from "fast-check";
@@ -160,7 +161,10 @@ class History {
     this.#collect();
   }
 
-  /** Good weather until every job's deadline is over, an alarm every few minutes: no object sleeps through a job's slack. */
+  /**
+   * Good weather until every job's deadline is over, an alarm every few minutes: no object sleeps through a job's
+   * slack.
+   */
   async outlive(): Promise<void> {
     this.#down = false;
     for (let left = DEADLINE; left > 0; left -= ALARM_EVERY_MS) {

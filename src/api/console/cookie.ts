@@ -1,6 +1,7 @@
 /**
- * The console's cookie. On https it is `__Host-tg`: for this host alone, never readable by scripts, never sent along from
- * another site. A browser keeps no such cookie for http://localhost, so it has another name there, one for each port.
+ * The console's cookie. On https it is `__Host-tg`: for this host alone, never readable by scripts, never sent along
+ * from another site. A browser keeps no such cookie for http://localhost, so it has another name there, one for each
+ * port.
  */
 
 export const SESSION_SECONDS = 8 * 60 * 60;

@@ -1,6 +1,7 @@
 /**
- * `/console/api`: the console's pages call the rows of `/admin`, `/account`, `/v1` and the tenants' other paths here, with
- * their session in place of a key. The rows are the same ones; nothing is served twice. Cookies open nothing elsewhere.
+ * `/console/api`: the console's pages call the rows of `/admin`, `/account`, `/v1` and the tenants' other paths here,
+ * with their session in place of a key. The rows are the same ones; nothing is served twice. Cookies open nothing
+ * elsewhere.
  *
  * Every call has to come from the console's own pages: `Origin` and `Sec-Fetch-Site` are checked, on signing in too.
  */

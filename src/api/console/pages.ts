@@ -1,6 +1,7 @@
 /**
- * The console's pages: static assets below `/console`. Every address there that is no file gets the one page, whose script
- * shows what the address names. Scripts and styles come from this origin alone, and none stands in the page itself.
+ * The console's pages: static assets below `/console`. Every address there that is no file gets the one page, whose
+ * script shows what the address names. Scripts and styles come from this origin alone, and none stands in the page
+ * itself.
  */
 
 const POLICY =

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI documents, made ahead from the rows that validate and serve: `scripts/assets.ts` writes them to the static
- * assets. Nothing that the Worker runs may import this folder; it would bring zod's JSON Schema into the bundle.
+ * The OpenAPI documents, made ahead from the rows that validate and serve: `scripts/assets.ts` writes them to the
+ * static assets. Nothing that the Worker runs may import this folder; it would bring zod's JSON Schema into the bundle.
  */
 import { OPERATOR_DOCUMENT, TENANT_DOCUMENT } from "../kit/assets.ts";
 import { adminApp } from "../operator/index.ts";

@@ -1,6 +1,7 @@
 /**
  * What the operator's and the tenants' routes share (`kit/`). A route is a value: path, query, body and answers in zod,
- * declared once. The request is validated, the handler typed and the OpenAPI entry (../documents/openapi.ts) made from it.
+ * declared once. The request is validated, the handler typed and the OpenAPI entry (../documents/openapi.ts) made from
+ * it.
  *
  * Promises: a handler gets only validated input; errors have one shape (`problem.ts`). Must not know a particular
  * route.
@@ -67,7 +68,10 @@ export interface Route<
   readonly roles?: Allowed;
   /** Of a POST: the field of its answer with a secret, null in the answer to a repeat. */
   readonly secret?: string;
-  /** True: a POST that reads, since what it asks for stands in no URL. It is not recorded and takes no `Idempotency-Key`. */
+  /**
+   * True: a POST that reads, since what it asks for stands in no URL. It is not recorded and takes no
+   * `Idempotency-Key`.
+   */
   readonly reads?: true;
   /** Whether it takes an `Idempotency-Key`; every POST that changes something does. */
   readonly idempotent?: boolean;

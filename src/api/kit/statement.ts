@@ -1,7 +1,7 @@
 /**
- * An account's month: what stood at its beginning, what was booked, what was charged by model, and what stood at its end.
- * Balances and credits are the ledger's. The charges by model are those of the usage reports; what the two differ by, as
- * long as events are on their way, stands as `unreported_usd`.
+ * An account's month: what stood at its beginning, what was booked, what was charged by model, and what stood at its
+ * end. Balances and credits are the ledger's. The charges by model are those of the usage reports; what the two differ
+ * by, as long as events are on their way, stands as `unreported_usd`.
  */
 import * as z from "zod/mini";
 import type { LedgerSpan } from "../../core/account/account-views.ts";

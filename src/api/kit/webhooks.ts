@@ -1,6 +1,6 @@
 /**
- * Webhooks of the operator, and of a tenant's owners for their own account: the same routes. A secret is shown once, where
- * it is made or rotated; the one before it signs too for a day. `test` sends at once and says what came of it.
+ * Webhooks of the operator, and of a tenant's owners for their own account: the same routes. A secret is shown once,
+ * where it is made or rotated; the one before it signs too for a day. `test` sends at once and says what came of it.
  */
 import type { Env } from "hono";
 import { messageBody } from "../../core/alerts/message.ts";

@@ -1,6 +1,6 @@
 /**
- * `/admin/compute` and `/admin/accounts/{account}/compute`: what runs upstream and for whom, the operator's stop, and the
- * end of what is nobody's.
+ * `/admin/compute` and `/admin/accounts/{account}/compute`: what runs upstream and for whom, the operator's stop, and
+ * the end of what is nobody's.
  */
 
 import * as z from "zod/mini";

@@ -1,7 +1,7 @@
 /**
- * `/admin/models`: the price book. A PUT or PATCH says what a model is and where it runs, which holds at once. Prices are
- * dated: earlier ones stay and explain old charges. Token prices are USD per million, the others USD per second, image or
- * request.
+ * `/admin/models`: the price book. A PUT or PATCH says what a model is and where it runs, which holds at once. Prices
+ * are dated: earlier ones stay and explain old charges. Token prices are USD per million, the others USD per second,
+ * image or request.
  */
 
 import * as z from "zod/mini";

@@ -1,6 +1,6 @@
 /**
- * `/admin/operators`: the operator's people, each with a token of its own and a role. Several tokens live at once, so one
- * is replaced without a gap: make the new one, use it, revoke the old one.
+ * `/admin/operators`: the operator's people, each with a token of its own and a role. Several tokens live at once, so
+ * one is replaced without a gap: make the new one, use it, revoke the old one.
  */
 import * as z from "zod/mini";
 import { OPERATOR_ROLES } from "../../core/account/operators.ts";

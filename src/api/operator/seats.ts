@@ -155,8 +155,8 @@ async function requireFree(context: AdminContext, upstream: UpstreamRow, account
 }
 
 /**
- * `account`: looks only for what carries this account's tag. `next`: where the upstream will be; that is looked at if the
- * old address gives no list any more. Stops at the first kind of which something is left.
+ * `account`: looks only for what carries this account's tag. `next`: where the upstream will be; that is looked at if
+ * the old address gives no list any more. Stops at the first kind of which something is left.
  */
 async function requireNothingLeft(
   context: AdminContext,

@@ -1,7 +1,7 @@
 /**
- * `POST /admin/upstreams/{upstream}/check`: whether an upstream answers and takes its key, and, with `echo`, whether pods
- * are kept from the key of service paths. Only the second turns service paths on: with the key a pod would hold the
- * operator's account.
+ * `POST /admin/upstreams/{upstream}/check`: whether an upstream answers and takes its key, and, with `echo`, whether
+ * pods are kept from the key of service paths. Only the second turns service paths on: with the key a pod would hold
+ * the operator's account.
  */
 import * as z from "zod/mini";
 import { type EchoFault, echoFault } from "../../core/compute/service-check.ts";

@@ -1,7 +1,7 @@
 /**
- * `/admin/upstreams`: where calls can go. A credential is sealed before it is stored and never shown. A PUT replaces the
- * whole, a PATCH what it names; without a credential both keep the stored one unless they change the origin: a key goes
- * only to the host that it was given for.
+ * `/admin/upstreams`: where calls can go. A credential is sealed before it is stored and never shown. A PUT replaces
+ * the whole, a PATCH what it names; without a credential both keep the stored one unless they change the origin: a key
+ * goes only to the host that it was given for.
  */
 import * as z from "zod/mini";
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";

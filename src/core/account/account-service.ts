@@ -64,7 +64,9 @@ export interface AccountService {
   /** With `team`, only that team's keys. */
   keys(page: PageRequest, team?: TeamId): Promise<Page<Key> | undefined>;
   key(id: KeyId): Promise<Key | undefined>;
-  /** The limits and use of the key with this digest, for its holder. Counts as a free call, `change` as a change too. */
+  /**
+   * The limits and use of the key with this digest, for its holder. Counts as a free call, `change` as a change too.
+   */
   standing(digest: KeyDigest, purpose: "read" | "change"): Promise<StandingAnswer | undefined>;
   inFlight(upstream: string): Promise<InFlight | undefined>;
   /** Finds a key for an edge that has no record of it. */

@@ -1,4 +1,6 @@
-/** What the API asks an account object besides keys, teams and credits: views that change nothing. Cross RPC as values. */
+/**
+ * What the API asks an account object besides keys, teams and credits: views that change nothing. Cross RPC as values.
+ */
 import type { KeyId, TeamId } from "../ids.ts";
 import type { LimitLevel } from "../refusal.ts";
 import type { LedgerEntry, Page, PageRequest } from "./tenant.ts";

@@ -1,4 +1,6 @@
-/** What a key must be for a call, as the row of the endpoint table says: made for its API, and of a high enough role. */
+/**
+ * What a key must be for a call, as the row of the endpoint table says: made for its API, and of a high enough role.
+ */
 import type { Refusal } from "../refusal.ts";
 import { type KeyFields, ROLES, type Role, type Scope } from "./tenant.ts";
 

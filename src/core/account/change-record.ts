@@ -2,7 +2,9 @@
 
 export type JsonObject = { readonly [name: string]: unknown };
 
-/** Changes that the keys of one account may try in a minute, and make in a day: each is a row in the operator's books. */
+/**
+ * Changes that the keys of one account may try in a minute, and make in a day: each is a row in the operator's books.
+ */
 export const CHANGES_A_MINUTE = 120;
 export const CHANGES_A_DAY = 5_000;
 /** Rows of one account's keys that are kept, and for how many days. What operators changed is kept for good. */

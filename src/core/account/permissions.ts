@@ -53,8 +53,8 @@ export type ManageAction = KeyAction | TeamAction;
 export type Denial = { why: "role" | "own_key" | "team_key" } | { why: "exceeds"; field: string };
 
 /**
- * `digests`: the edge records to drop where the action ends the key's secrets. `anew` is false if an earlier attempt had
- * created or rotated it: then the secret of this one opens nothing.
+ * `digests`: the edge records to drop where the action ends the key's secrets. `anew` is false if an earlier attempt
+ * had created or rotated it: then the secret of this one opens nothing.
  */
 export type ManagedKey = { kind: "key"; key: Key; digests: readonly KeyDigest[]; anew: boolean } | NotManaged;
 export type ManagedTeam = { kind: "team"; team: Team } | NotManaged;

@@ -2,11 +2,14 @@
  * How many control calls a broker may send to its upstream account now.
  *
  * The service allows 60 calls a minute. Of the 55 that we use in any stretch of 60 s, 15 are kept for stops, because a
- * machine that nobody pays for must be stopped whatever else goes on, and lists take at most 24. Stops leave 6 to lists:
- * without a list no end is ever seen, and each stop is repeated for ever. Launches have a limit of their own. The log of what was sent is durable, so the budget is exact over restarts of the broker.
+ * machine that nobody pays for must be stopped whatever else goes on, and lists take at most 24. Stops leave 6 to
+ * lists: without a list no end is ever seen, and each stop is repeated for ever. Launches have a limit of their own.
+ * The log of what was sent is durable, so the budget is exact over restarts of the broker.
  */
 
-/** `stop`: ends something or deletes it. `create`: a launch. `list`: the broker's own reading. `call`: everything else. */
+/**
+ * `stop`: ends something or deletes it. `create`: a launch. `list`: the broker's own reading. `call`: everything else.
+ */
 export type CallClass = "stop" | "create" | "call" | "list";
 
 export interface SentCall {

@@ -67,8 +67,8 @@ export function changeNotDone(
 }
 
 /**
- * Whether an earlier try may have been executed although this one was not: the next document decides, or the next try. A
- * 409 may be its very effect, since a machine that is being rebuilt cannot be changed.
+ * Whether an earlier try may have been executed although this one was not: the next document decides, or the next try.
+ * A 409 may be its very effect, since a machine that is being rebuilt cannot be changed.
  */
 function mayBeExecuted({ seen }: MachineRow, { verb, tries, former }: Sending, refused: 400 | 409 | null): boolean {
   if (refused === null || verb === "extend") return true;

@@ -55,8 +55,8 @@ export interface Observation {
   readonly upstream: string;
   readonly kind: ListedKind;
   /**
-   * The upstream's documents as JSON: those that are new, changed or in transition. `sameUntilMs`: when the last list was
-   * asked for that still showed what the account was told before; null: not known.
+   * The upstream's documents as JSON: those that are new, changed or in transition. `sameUntilMs`: when the last list
+   * was asked for that still showed what the account was told before; null: not known.
    */
   readonly documents: readonly { readonly document: string; readonly sameUntilMs: number | null }[];
   /** Tags that the account waits for and that the list does not show. `sameUntilMs`: as above. */

@@ -44,7 +44,9 @@ export interface Facts extends Lengths {
   readonly account: AccountNumber;
   /** Whether the account's seat may be another account's too. */
   readonly shared: boolean;
-  /** On a shared seat: references that the operator registered upstream. A launch there would pull with his credential. */
+  /**
+   * On a shared seat: references that the operator registered upstream. A launch there would pull with his credential.
+   */
   readonly registered: readonly string[];
   /** The deployment's mark in tags. */
   readonly deployment: string;

@@ -2,9 +2,9 @@
  * Inference instances by the hour: a tenant pays GPU-hours for a model that the operator runs for it, a day held ahead.
  * The gateway ends nothing here: while a day cannot be paid, calls are refused and the operator is told.
  *
- * The money is a machine's that runs by the hour, with a day in the hour's place: its rate is that of a day, its size the
- * GPU-hours of a day. Without money it is `ending`, and what upstream runs then is the operator's loss; with money again
- * it is resumed from that moment on.
+ * The money is a machine's that runs by the hour, with a day in the hour's place: its rate is that of a day, its size
+ * the GPU-hours of a day. Without money it is `ending`, and what upstream runs then is the operator's loss; with money
+ * again it is resumed from that moment on.
  */
 import { type Key, NEW_KEY } from "../account/tenant.ts";
 import { type AccountNumber, asId, type KeyId } from "../ids.ts";

@@ -1,7 +1,7 @@
 /**
  * SSH keys on an upstream account that several accounts share. Upstream saves the key of each launch in one list, and
- * may offer that list to any machine. So launches with a key go one at a time, only while the list is empty, and the key
- * is deleted again before the next. A key that no launch of ours brought stops all of them; it is never deleted.
+ * may offer that list to any machine. So launches with a key go one at a time, only while the list is empty, and the
+ * key is deleted again before the next. A key that no launch of ours brought stops all of them; it is never deleted.
  */
 import { asObject } from "../formats/json-fields.ts";
 import { CREATE_PROOF_MS } from "./observe.ts";

@@ -2,9 +2,10 @@
  * What a broker lists when, and which account is told of what.
  *
  * A list shows everything of one kind that exists at an upstream account. While a resource of ours is in transition its
- * kind is listed every 5 s (with three and more such kinds every 9 s and 12 s, as they share the calls), else every 60 s while anything of it lives. An account is told of documents that changed
- * since it was last told, and of each resource in transition at every list, found or not: its own row may have changed
- * though the document did not. An account without either is not woken.
+ * kind is listed every 5 s (with three and more such kinds every 9 s and 12 s, as they share the calls), else every 60
+ * s while anything of it lives. An account is told of documents that changed since it was last told, and of each
+ * resource in transition at every list, found or not: its own row may have changed though the document did not. An
+ * account without either is not woken.
  */
 
 export const LISTED_KINDS = ["instance", "cluster", "drive", "filesystem", "image", "ssh_key"] as const;
@@ -74,15 +75,17 @@ interface Absent {
 
 export interface Push {
   readonly account: number;
-  /** Documents that are new, changed or in transition, and until which list what was told of them before was still so. */
+  /**
+   * Documents that are new, changed or in transition, and until which list what was told of them before was still so.
+   */
   readonly documents: readonly { readonly document: string; readonly sameUntilMs: number | null }[];
   /** Tags that the list does not show, and until which list they were as their account was told before. */
   readonly absent: readonly Absent[];
 }
 
 /**
- * Whom to tell what after a list. `told`: the document that each account was last told, by upstream id, and when the last
- * list was asked for that still showed it.
+ * Whom to tell what after a list. `told`: the document that each account was last told, by upstream id, and when the
+ * last list was asked for that still showed it.
  */
 export function pushesOf(
   listed: readonly Listed[],

@@ -1,7 +1,7 @@
 /**
- * A machine whose end was asked for and not seen yet. Its tenant pays nothing more; what it still runs is the operator's
- * loss. While it is not running (never started, or preempted) nothing is lost and no stop is overdue, however long that
- * takes: upstream refuses to stop it then.
+ * A machine whose end was asked for and not seen yet. Its tenant pays nothing more; what it still runs is the
+ * operator's loss. While it is not running (never started, or preempted) nothing is lost and no stop is overdue,
+ * however long that takes: upstream refuses to stop it then.
  */
 import { bookEnd, giveBack, lossAct, ranOnMs } from "./machine-books.ts";
 import { type Act, type Lengths, type MachineRental, type Phase, type Step, unchanged } from "./rental.ts";

@@ -258,8 +258,8 @@ function notFound(row: MachineRow, askedAtMs: number, nowMs: number, lengths: Le
 }
 
 /**
- * A machine that upstream first shows when it is over, though it ran longer than its hold pays for: the row as it was at
- * that end. A turn at `atMs` pays for the hours that nobody saw, before the end itself is observed.
+ * A machine that upstream first shows when it is over, though it ran longer than its hold pays for: the row as it was
+ * at that end. A turn at `atMs` pays for the hours that nobody saw, before the end itself is observed.
  */
 export function overUnseen(
   row: MachineRow,

@@ -1,6 +1,6 @@
 /**
- * What a launch would hold, without launching. It is judged by what launches are judged by, in the account's prices. With
- * `replicas` it is a cluster's launch, else an instance's.
+ * What a launch would hold, without launching. It is judged by what launches are judged by, in the account's prices.
+ * With `replicas` it is a cluster's launch, else an instance's.
  */
 import type * as z from "zod/mini";
 import type { Refused } from "../outcome.ts";

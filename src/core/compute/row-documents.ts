@@ -42,8 +42,8 @@ export function wrappedInstance(
 const MOST_REPLICAS = 64;
 
 /**
- * The contract's replica items. Upstream names pods by its own ids and our tags; tenants see ours. Undefined for what is
- * no list.
+ * The contract's replica items. Upstream names pods by its own ids and our tags; tenants see ours. Undefined for what
+ * is no list.
  */
 export function replicaDocuments(body: string, row: MachineRow): object[] | undefined {
   const pods = listOf(body);

@@ -1,6 +1,6 @@
 /**
- * Whether what an echo service answered shows that pods do not get our key. The echo may write the headers that it got in
- * any form, so its whole answer is searched: all names and all texts.
+ * Whether what an echo service answered shows that pods do not get our key. The echo may write the headers that it got
+ * in any form, so its whole answer is searched: all names and all texts.
  */
 
 /** `no_marker`: the marker did not come, so nothing is shown. `key_arrived`: a pod can read a key of the operator's. */

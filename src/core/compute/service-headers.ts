@@ -1,6 +1,7 @@
 /**
- * Which headers pass a service path, by name. Inwards: what a pod's server may need, but no key, no cookie, nothing that
- * speaks for a proxy. Outwards: what describes the body, but nothing that acts on the client's origin, which is ours.
+ * Which headers pass a service path, by name. Inwards: what a pod's server may need, but no key, no cookie, nothing
+ * that speaks for a proxy. Outwards: what describes the body, but nothing that acts on the client's origin, which is
+ * ours.
  */
 import { holdsKey } from "./service-path.ts";
 
@@ -75,8 +76,8 @@ export function serviceHeadersOut(got: readonly Header[], telltale: (text: strin
 }
 
 /**
- * On every answer: stored nowhere, taken for what it says, and of an origin of its own, since it is a page of a tenant's
- * pod under our address.
+ * On every answer: stored nowhere, taken for what it says, and of an origin of its own, since it is a page of a
+ * tenant's pod under our address.
  */
 export const SERVICE_ANSWER_HEADERS: readonly Header[] = [
   ["cache-control", "no-store"],

@@ -1,7 +1,7 @@
 /**
- * Service paths: `/gpu-instances/{id}/service/...` and the same of clusters. What follows `service` goes to the pod as it
- * was written. It must not climb out: the same key opens other paths of the upstream account. So a path is refused if
- * any server on the way could read a step upwards in it, however it is encoded.
+ * Service paths: `/gpu-instances/{id}/service/...` and the same of clusters. What follows `service` goes to the pod as
+ * it was written. It must not climb out: the same key opens other paths of the upstream account. So a path is refused
+ * if any server on the way could read a step upwards in it, however it is encoded.
  */
 import type { MachineKind } from "./resource.ts";
 

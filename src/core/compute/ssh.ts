@@ -16,7 +16,9 @@ interface SshKey {
   readonly comment: string | null;
 }
 
-/** `must` completes a sentence that begins with the field's name. It never shows the line, which may be a private key. */
+/**
+ * `must` completes a sentence that begins with the field's name. It never shows the line, which may be a private key.
+ */
 export type ReadSshKey = { readonly ok: true; readonly key: SshKey } | { readonly ok: false; readonly must: string };
 
 /** An RSA key of 16,384 bits with a long comment fits. */

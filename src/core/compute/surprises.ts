@@ -1,6 +1,6 @@
 /**
- * What upstream shows against what we know: another cost, a longer run than was bought, life after the end. The operator
- * is told, and pays.
+ * What upstream shows against what we know: another cost, a longer run than was bought, life after the end. The
+ * operator is told, and pays.
  */
 import { ranOn } from "./machine-books.ts";
 import type { Act, Lengths } from "./rental.ts";

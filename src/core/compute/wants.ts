@@ -76,8 +76,8 @@ function extending(row: MachineRow, hours: number, nowMs: number): Next {
 }
 
 /**
- * A list lacks it, so read it by id, at most once a minute: lists may go on lying about what a read has just shown. After
- * the first 404 the second read follows a minute later.
+ * A list lacks it, so read it by id, at most once a minute: lists may go on lying about what a read has just shown.
+ * After the first 404 the second read follows a minute later.
  */
 function readAgain({ seen }: MachineRow, nowMs: number): Next {
   const { notFoundMs: firstMs = null, triedMs = 0 } = seen.missing ?? {};

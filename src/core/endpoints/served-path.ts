@@ -49,7 +49,9 @@ const TENANT_ROOTS = new Set([...COMPUTE_ROOTS, "v1", "platform", "account", "in
 /** Whether the path belongs to the tenants' API. */
 export const isTenantPath = (path: string): boolean => TENANT_ROOTS.has(path.split("/", 2)[1] ?? "");
 
-/** The form of an error where no call was found: that of the calls whose paths begin alike, with `/v1` before or not. */
+/**
+ * The form of an error where no call was found: that of the calls whose paths begin alike, with `/v1` before or not.
+ */
 export function errorShapeAt(path: string): ErrorShape {
   const [, , root = "", leaf] = versioned(path.slice(0, LONGEST_COMPARED)).split("/");
   return COMPUTE_ROOTS.has(root) || (root === "platform" && leaf === "gpu-prices") ? "compute" : "openai";

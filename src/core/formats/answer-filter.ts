@@ -1,6 +1,7 @@
 /**
- * Filters a JSON answer while it passes. It removes top-level members that tenants may not see, rewrites the usage inside
- * others, and remembers a little of the rest: the few small members that are asked for, and the type of the others.
+ * Filters a JSON answer while it passes. It removes top-level members that tenants may not see, rewrites the usage
+ * inside others, and remembers a little of the rest: the few small members that are asked for, and the type of the
+ * others.
  *
  * The bytes that pass are the upstream's own; if nothing is removed, all of them. Memory: one small member at a time.
  */

@@ -1,4 +1,6 @@
-/** Joins pieces of a body. A single piece is returned as it is. Bodies are never in shared memory, so the cast is safe. */
+/**
+ * Joins pieces of a body. A single piece is returned as it is. Bodies are never in shared memory, so the cast is safe.
+ */
 export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const [only] = pieces;
   if (only && pieces.length === 1) return only as Uint8Array<ArrayBuffer>;

@@ -1,6 +1,6 @@
 /**
- * The grammar of a JSON number, as states and what leads from one to the next. `JsonScan` numbers its other states below
- * these.
+ * The grammar of a JSON number, as states and what leads from one to the next. `JsonScan` numbers its other states
+ * below these.
  */
 // States inside a number. In those from `ZERO` to `POWER` it may end.
 export const MINUS = 13;

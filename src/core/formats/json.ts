@@ -6,9 +6,9 @@
  * that survive being read and written again. Anything else is refused with its place, so that no value reaches an
  * upstream changed.
  *
- * All of this is checked on the bytes (`json-scanner.ts`), in one pass that stops at the first fault, before any text or
- * value is built: a body of millions of values costs no more than its first 250,000. Then `JSON.parse` reads the document
- * in pieces (`json-pieces.ts`), so that neither its time nor its memory grows with the whole of it.
+ * All of this is checked on the bytes (`json-scanner.ts`), in one pass that stops at the first fault, before any text
+ * or value is built: a body of millions of values costs no more than its first 250,000. Then `JSON.parse` reads the
+ * document in pieces (`json-pieces.ts`), so that neither its time nor its memory grows with the whole of it.
  */
 
 import { type Steps, toEnd } from "../steps.ts";

@@ -1,4 +1,6 @@
-/** Long strings of a JSON document are read in short parts: one wide character makes only its own part twice as wide. */
+/**
+ * Long strings of a JSON document are read in short parts: one wide character makes only its own part twice as wide.
+ */
 
 import type { Steps } from "../steps.ts";
 

@@ -133,7 +133,9 @@ class Walk {
     if (isItem && within && this.#images + this.#unbounded === before) this.#add(within);
   }
 
-  /** `around`: the kind that the surrounding fields suggest. Returns the steps for what is inside a list or an object. */
+  /**
+   * `around`: the kind that the surrounding fields suggest. Returns the steps for what is inside a list or an object.
+   */
   field(name: string, value: unknown, around: Kind | null): Steps<void> | null {
     if (OWN_DATA.has(name)) return null;
     const isObject = typeof value === "object" && value !== null;

@@ -82,7 +82,9 @@ export function resolveAlias(routing: RoutingSnapshot, alias: AliasRow, serves: 
 /** Sent as the output cap of an hourly chat instance without a row of its own. */
 const HOURLY_OUTPUT_TOKENS = 4_096;
 
-/** The row that a target's calls are priced by. Those of an instance by the hour cost nothing, with a row or without. */
+/**
+ * The row that a target's calls are priced by. Those of an instance by the hour cost nothing, with a row or without.
+ */
 export function rowOfTarget(routing: RoutingSnapshot, model: string, nowMs: number): ModelRow | undefined {
   const row = rowOf(routing, model, nowMs);
   const named = parseInstanceModel(model);

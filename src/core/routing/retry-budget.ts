@@ -4,7 +4,8 @@
  *
  * A deposit is a call that was meant for the target. A withdrawal is any other try: a repeat, a failover to a target
  * that failed lately, and every try at an ejected target, including a first one. Over any window that ends with a
- * withdrawal: withdrawals <= max(`MIN_RETRIES`, `RATIO` x deposits) (docs/invariants.md, 13). The caller supplies the time.
+ * withdrawal: withdrawals <= max(`MIN_RETRIES`, `RATIO` x deposits) (docs/invariants.md, 13). The caller supplies the
+ * time.
  */
 import { TrailingCount } from "../account/trailing-count.ts";
 

@@ -22,8 +22,8 @@ export const LONGEST_SEARCH_MS = 150_000;
 /** The least wait to report for an ejected target, also while its probe is still running, ms. */
 const LEAST_RETRY_MS = 1_000;
 /**
- * The most to report for one that failed: it may be back at any time, and is tried within its budget meanwhile. The wait is
- * random, so that clients that failed together do not come back together.
+ * The most to report for one that failed: it may be back at any time, and is tried within its budget meanwhile. The
+ * wait is random, so that clients that failed together do not come back together.
  */
 const LONGEST_RETRY_MS = 2_000;
 

@@ -17,7 +17,9 @@ export interface ReportedTry {
   readonly firstByteMs: number | null;
 }
 
-/** `idle`: nothing was tried. `failing`: its last tries failed. `down`: so many in a row that isolates leave it alone. */
+/**
+ * `idle`: nothing was tried. `failing`: its last tries failed. `down`: so many in a row that isolates leave it alone.
+ */
 export type TargetState = "idle" | "up" | "failing" | "down";
 
 export interface TargetReport {

@@ -1,6 +1,7 @@
 /**
- * Long work on bodies that goes on at once in an isolate. Each work pauses between its turns, and the more there are, the
- * longer: together they leave the isolate free for others between two turns, however many accounts send large bodies.
+ * Long work on bodies that goes on at once in an isolate. Each work pauses between its turns, and the more there are,
+ * the longer: together they leave the isolate free for others between two turns, however many accounts send large
+ * bodies.
  *
  * A request that was torn down says nothing any more, and is forgotten.
  */

@@ -3,16 +3,17 @@
  * over byte counts and times; reading is the gateway's. It does not know what a body contains.
  *
  * This file: room for large bodies (docs/design.md, section 7). An isolate has little memory, and a body is held from
- * its first byte until its answer passes, or its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are inside at once, one
- * per account; others wait up to `LONGEST_WAIT_MS`.
+ * its first byte until its answer passes, or its call has ended. At most `ROOM_BYTES` of bodies over `LARGE_BYTES` are
+ * inside at once, one per account; others wait up to `LONGEST_WAIT_MS`.
  *
  * A slow body gives way to one that waits, the slowest first, after `PATIENCE_MS` below `FAIR_BYTES_PER_S`. Otherwise
  * two accounts that send 20 MB drop by drop would block all large bodies of the isolate. No body gives way while there
  * is room, or once it has arrived whole.
  *
- * Medium bodies, over `SMALL_BYTES`, have their own room of `MEDIUM_ROOM_BYTES`, so that many connections just below the
- * limit of large bodies cannot fill the isolate. One account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at once, and
- * each further one only while it would hold no more than was free: the fuller the room, the less one account gets. Of those who wait, the account that holds least goes first.
+ * Medium bodies, over `SMALL_BYTES`, have their own room of `MEDIUM_ROOM_BYTES`, so that many connections just below
+ * the limit of large bodies cannot fill the isolate. One account may hold `MEDIUM_BYTES_PER_ACCOUNT` of them at once,
+ * and each further one only while it would hold no more than was free: the fuller the room, the less one account gets.
+ * Of those who wait, the account that holds least goes first.
  *
  * A request that waits or is inside reports this regularly. One that was torn down stops reporting, and its place
  * becomes free by itself, so no place is ever lost.
@@ -23,7 +24,9 @@ import { UnpaidWork } from "./unpaid-work.ts";
 export const LARGE_BYTES = 1024 * 1024;
 export const SMALL_BYTES = 64 * 1024;
 export const MEDIUM_BYTES_PER_ACCOUNT = 8 * 1024 * 1024;
-/** A body takes up to five times its bytes while its call waits: as text, as what is sent, and as the runtime's copy. */
+/**
+ * A body takes up to five times its bytes while its call waits: as text, as what is sent, and as the runtime's copy.
+ */
 export const MEDIUM_ROOM_BYTES = 16 * 1024 * 1024;
 export const ROOM_BYTES = 48 * 1024 * 1024;
 /** Room for answers that are held whole. An answer without room does not wait; it is streamed instead. */

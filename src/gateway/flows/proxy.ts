@@ -1,7 +1,7 @@
 /**
- * The flow of service paths: a tenant's request to the pod of an instance or a cluster, and what it answers, passed on as
- * they come. One question to the account object: is the key live, and whose is the machine? Then bodies, event streams
- * and WebSockets are the runtime's to move; nothing of them is held or read here.
+ * The flow of service paths: a tenant's request to the pod of an instance or a cluster, and what it answers, passed on
+ * as they come. One question to the account object: is the key live, and whose is the machine? Then bodies, event
+ * streams and WebSockets are the runtime's to move; nothing of them is held or read here.
  *
  * Promises: no virtual key, control key or cookie goes to a pod; what a pod answers acts on no origin of ours; what it
  * answers is never taken for our word (`x-answer-from`).

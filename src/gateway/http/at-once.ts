@@ -2,8 +2,8 @@
  * Reads a small body of known length in one go, where the runtime can (Cloudflare's `readAtLeast`). A read in pieces
  * enters the isolate anew for each of them and once more for the end.
  *
- * A reader from here is used like any other, and gives the same bytes in fewer pieces: the loops in `body-reader.ts` and
- * `upstream-body.ts` do not know which they have.
+ * A reader from here is used like any other, and gives the same bytes in fewer pieces: the loops in `body-reader.ts`
+ * and `upstream-body.ts` do not know which they have.
  */
 import { byobReader, type PieceReader } from "./piece-reader.ts";
 

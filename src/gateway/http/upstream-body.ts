@@ -85,8 +85,8 @@ export async function readUpstream(
 export type Taken = "more" | "enough" | "malformed";
 
 /**
- * Hands the body over as it comes, until it `ended` or its taker has `enough`. Then it can be read on. `atOnce`: nothing is
- * gained by a look at its pieces.
+ * Hands the body over as it comes, until it `ended` or its taker has `enough`. Then it can be read on. `atOnce`:
+ * nothing is gained by a look at its pieces.
  */
 export async function readChunks<T extends Taken>(
   answer: Readable & { readonly atOnce?: boolean },

@@ -1,12 +1,12 @@
 /**
- * Reads a stream of small pieces as few times as its bytes allow. A read gives one piece of the upstream, however many have
- * come, and each read and each write enters the isolate anew: 40 us a frame. So a stream whose pieces come quickly is split
- * (tee). The runtime drains one branch by itself, which brings the pieces into the other, and what has come there is
- * taken in one read every few milliseconds. A frame of a full stream then costs little more than on a pipe, and each is
- * read before it passes.
+ * Reads a stream of small pieces as few times as its bytes allow. A read gives one piece of the upstream, however many
+ * have come, and each read and each write enters the isolate anew: 40 us a frame. So a stream whose pieces come quickly
+ * is split (tee). The runtime drains one branch by itself, which brings the pieces into the other, and what has come
+ * there is taken in one read every few milliseconds. A frame of a full stream then costs little more than on a pipe,
+ * and each is read before it passes.
  *
- * Promises: no byte waits here longer than `REST_MS`. At most `AHEAD_BYTES` more than was read are taken from the upstream:
- * a client that is slow slows it down. All that came before the upstream broke off is given before the error.
+ * Promises: no byte waits here longer than `REST_MS`. At most `AHEAD_BYTES` more than was read are taken from the
+ * upstream: a client that is slow slows it down. All that came before the upstream broke off is given before the error.
  */
 import { byobReader, type PieceReader } from "../http/piece-reader.ts";
 

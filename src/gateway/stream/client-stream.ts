@@ -31,8 +31,8 @@ export interface Passage {
   /** Reports how the call ended. Comes before the client's side is closed, which may wait for the client. */
   outcome(whole: boolean): CallOutcome;
   /**
-   * Ends the client's side. A client that does not take what is left for it is waited for this long. `passedInMs`: since
-   * the first byte.
+   * Ends the client's side. A client that does not take what is left for it is waited for this long. `passedInMs`:
+   * since the first byte.
    */
   close(whole: boolean, withinMs: number, passedInMs: number): Promise<void>;
   /** The client does not take what it is given: cut it off. */

@@ -1,17 +1,20 @@
 /**
- * A stream of events on the runtime's own pipe, read behind it: one branch of a tee is piped to the client, the other is
- * read in large pieces every now and then. A frame then costs a third more than a bare body instead of five times that.
+ * A stream of events on the runtime's own pipe, read behind it: one branch of a tee is piped to the client, the other
+ * is read in large pieces every now and then. A frame then costs a third more than a bare body instead of five times
+ * that.
  *
- * Promises: the client's branch goes at the client's pace; a broken stream is noticed within `READ_EVERY_MS`, and its pipe
- * is stopped then; a whole one is told as soon as that. Memory: what the reader is behind the pipe waits in the tee, at
- * most `READ_EVERY_MS` of it. A reader that is not behind pulls by itself, so a client that does not take what comes has
- * that much waiting for it; which of the two it is cannot be seen from here. So a stream that grows faster than text can
- * is broken off (`MOST_BYTES`). A client that pauses does not make such a call longer: its upstream is read to the end at
- * its own pace, the call is settled then, and the client has its time to take the rest (`LEAST_BYTES_PER_MS`).
+ * Promises: the client's branch goes at the client's pace; a broken stream is noticed within `READ_EVERY_MS`, and its
+ * pipe is stopped then; a whole one is told as soon as that. Memory: what the reader is behind the pipe waits in the
+ * tee, at most `READ_EVERY_MS` of it. A reader that is not behind pulls by itself, so a client that does not take what
+ * comes has that much waiting for it; which of the two it is cannot be seen from here. So a stream that grows faster
+ * than text can is broken off (`MOST_BYTES`). A client that pauses does not make such a call longer: its upstream is
+ * read to the end at its own pace, the call is settled then, and the client has its time to take the rest
+ * (`LEAST_BYTES_PER_MS`).
  *
  * Only streams that have begun as text in small pieces come here (`Opening`): of larger pieces the reading costs little
  * beside the passing, and an error in place of an answer comes early. What an upstream says of an error later than that
- * passes as it is before it is noticed; its target's next streams are then read first (`core/routing/target-health.ts`).
+ * passes as it is before it is noticed; its target's next streams are then read first
+ * (`core/routing/target-health.ts`).
  */
 import type { Watchdog } from "../http/upstream-body.ts";
 import type { Ports } from "../ports.ts";

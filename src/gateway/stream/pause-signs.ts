@@ -10,7 +10,10 @@
 
 /** A read that took longer had to wait for the upstream, ms. */
 const AT_ONCE_MS = 10;
-/** Reads after a rest, of which the first is held against the others; fewer, but two, where they come to this many bytes. */
+/**
+ * Reads after a rest, of which the first is held against the others; fewer, but two, where they come to this many
+ * bytes.
+ */
 const READS = 4;
 const ENOUGH_BYTES = 64 * 1024;
 /** Rests with signs before they count, to exclude coincidence. */
@@ -43,7 +46,10 @@ export class PauseSigns {
     return this.#sinceMs !== null && this.#rests >= LEAST_RESTS && nowMs - this.#sinceMs >= this.#idleMs;
   }
 
-  /** One read; `full`: it filled its buffer, so more is there. Gives how long to rest before the next at least, or null: not at all. */
+  /**
+   * One read; `full`: it filled its buffer, so more is there. Gives how long to rest before the next at least, or null:
+   * not at all.
+   */
   add(bytes: number, full: boolean, tookMs: number, nowMs: number): number | null {
     this.#waited ||= tookMs > AT_ONCE_MS;
     this.#openBytes += bytes;

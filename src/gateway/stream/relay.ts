@@ -8,8 +8,8 @@
  *
  * Each read and write of a loop enters the isolate anew, which is most of a frame's cost. Frames that come quickly are
  * read and passed together (`batched-source.ts`). A slower stream, if nothing has to be removed, is carried by the
- * runtime's own pipe once it has begun as text, and the gateway reads it behind the pipe (`native-pipe.ts`). The promises
- * are the same, except that a broken event is noticed shortly after it passed.
+ * runtime's own pipe once it has begun as text, and the gateway reads it behind the pipe (`native-pipe.ts`). The
+ * promises are the same, except that a broken event is noticed shortly after it passed.
  */
 import type { CallOutcome } from "../../core/account/hold.ts";
 import { pieceReader } from "../http/piece-reader.ts";

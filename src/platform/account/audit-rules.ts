@@ -26,8 +26,8 @@ interface Rule {
 }
 
 /**
- * Walks the ledger from its first entry that is whole: running sums, and whether each entry is in order. What was folded
- * before it counts by the sums that it left; `foldedRules` checks those.
+ * Walks the ledger from its first entry that is whole: running sums, and whether each entry is in order. What was
+ * folded before it counts by the sums that it left; `foldedRules` checks those.
  */
 export class EntryWalk {
   readonly #sql: Sql;

@@ -1,7 +1,7 @@
 /**
- * Refused calls on their way to the queue. They wait in memory, so a refusal writes no row, and a flood of them costs one
- * message every few seconds: calls above 10 a second of a key are counted and not recorded one by one. A crash loses what
- * came since the last message.
+ * Refused calls on their way to the queue. They wait in memory, so a refusal writes no row, and a flood of them costs
+ * one message every few seconds: calls above 10 a second of a key are counted and not recorded one by one. A crash
+ * loses what came since the last message.
  */
 import type { RefusalCount, RefusedBatch, RefusedCall } from "../../core/account/refused-call.ts";
 import type { KeyId } from "../../core/ids.ts";

@@ -1,7 +1,7 @@
 /**
- * Lets launches that bring an SSH key to a shared upstream account go one at a time (core/compute/launch-key.ts). The key
- * under way is durable before its launch is sent, so that a restart deletes it too. Deleting is repeated by the broker's
- * alarm until a list no longer shows the key.
+ * Lets launches that bring an SSH key to a shared upstream account go one at a time (core/compute/launch-key.ts). The
+ * key under way is durable before its launch is sent, so that a restart deletes it too. Deleting is repeated by the
+ * broker's alarm until a list no longer shows the key.
  */
 import type { ControlAnswer } from "../../core/compute/control.ts";
 import { type KeyUnderWay, keysLeft, type LaunchKey, nextLookMs, readKeyList } from "../../core/compute/launch-key.ts";

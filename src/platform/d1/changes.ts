@@ -29,8 +29,8 @@ export interface NewChange {
 }
 
 /**
- * `unknown`: the change was begun and never answered; it may have been made. `partly`: it was refused after a part of it
- * was made.
+ * `unknown`: the change was begun and never answered; it may have been made. `partly`: it was refused after a part of
+ * it was made.
  */
 export interface Change extends NewChange {
   readonly id: number;

@@ -3,15 +3,17 @@
  * transaction that writes it, so an event that comes twice counts once.
  *
  * A row of `histograms` is one period, by `span_ms`: a minute, an hour, a day, or 0 for all that was ever counted
- * (`start_ms` 0). Minutes become hours after six hours, and hours become days after 35; the rows of 0 only grow, so they
- * are what counters of `/metrics` read. `b0` to `b11` are how many fell into each bucket, `sum_ms` is the sum of all.
+ * (`start_ms` 0). Minutes become hours after six hours, and hours become days after 35; the rows of 0 only grow, so
+ * they are what counters of `/metrics` read. `b0` to `b11` are how many fell into each bucket, `sum_ms` is the sum of
+ * all.
  *
- * | measure      | of                                                   | upstream, model                 | result          |
- * | ------------ | ---------------------------------------------------- | ------------------------------- | --------------- |
- * | `latency`    | each call that was admitted, from start to end       | that served ('': none), as sold | ''              |
- * | `first_byte` | each of them with a first byte, from start to it     | the same                        | ''              |
- * | `try`        | each try at a target, until its answer began, or was | that was tried, as named there  | `answered`,     |
- * |              | whole where it is not streamed                       |                                 | `status_503`... |
+ * | measure | of | upstream, model | result |
+ * | ------------ | ---------------------------------------------------- | ------------------------------- |
+ * --------------- |
+ * | `latency` | each call that was admitted, from start to end | that served ('': none), as sold | '' |
+ * | `first_byte` | each of them with a first byte, from start to it | the same | '' |
+ * | `try` | each try at a target, until its answer began, or was | that was tried, as named there | `answered`, |
+ * | | whole where it is not streamed | | `status_503`... |
  *
  * Corrections of calls and the periods of rentals count in none.
  */

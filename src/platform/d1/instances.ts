@@ -30,8 +30,8 @@ export const instanceOf = (stored: StoredInstance): InstanceRow => ({
 
 /**
  * Writes the row. `rental`: of an instance by the hour, in its account's object. Returns false if the instance has
- * another rental, or is another account's with one: that has to end first. `expected`: writes only over the row that was
- * read with this version.
+ * another rental, or is another account's with one: that has to end first. `expected`: writes only over the row that
+ * was read with this version.
  */
 export async function putInstance(
   books: D1Database,

@@ -98,8 +98,8 @@ type Listed = Pick<AccountService, "keys" | "teams">;
 const PAGE = 500;
 
 /**
- * Indexes keys and teams that were there before the index, once: `most` pages of accounts' keys in this run. Returns how
- * many were read.
+ * Indexes keys and teams that were there before the index, once: `most` pages of accounts' keys in this run. Returns
+ * how many were read.
  */
 export async function indexOlder(
   books: D1Database,

@@ -109,7 +109,9 @@ export async function listUpstreams(books: D1Database, page: PageRequest): Promi
   return cutPage(results.map(upstreamOf), page, (row) => row.id);
 }
 
-/** Records what a check of service paths showed of this address and these keys; `checkedMs` null: a pod was sent a key. */
+/**
+ * Records what a check of service paths showed of this address and these keys; `checkedMs` null: a pod was sent a key.
+ */
 export async function recordServiceCheck(
   books: D1Database,
   row: UpstreamRow,

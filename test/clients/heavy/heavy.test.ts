@@ -1,6 +1,6 @@
 /**
- * Clients too heavy for `npm ci`, each in a process of its own as its user would run it. Judged by the books: each call in the
- * ledger was executed once and cost the price book times what was used.
+ * Clients too heavy for `npm ci`, each in a process of its own as its user would run it. Judged by the books: each call
+ * in the ledger was executed once and cost the price book times what was used.
  */
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

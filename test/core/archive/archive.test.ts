@@ -1,4 +1,6 @@
-/** The archive's form and rules: what is written is read again, damage is noticed, and no line is in two hours or none. */
+/**
+ * The archive's form and rules: what is written is read again, damage is noticed, and no line is in two hours or none.
+ */
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,6 @@
-/** `next` and `answered` against a made-up upstream that loses calls and answers: both end up in the state asked for. */
+/**
+ * `next` and `answered` against a made-up upstream that loses calls and answers: both end up in the state asked for.
+ */
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { extendMachine, patchInstance, scaleCluster, stopMachine } from "../../../src/core/compute/changes.ts";

@@ -168,7 +168,9 @@ describe("a document that is read in pieces", () => {
       "__proto__",
     ],
   );
-  /** Once V8 has met the name `\`, it takes any name of one escaped character for it, in the same place of an object. */
+  /**
+   * Once V8 has met the name `\`, it takes any name of one escaped character for it, in the same place of an object.
+   */
   const inName = letter.filter((one) => one !== "\\\\");
   const broken = fc.constantFrom("\\", "\\x", "\\u12", "\\€", "\u0000", "\n", '"');
   const quoted = (letters: fc.Arbitrary<string>) =>

@@ -1,4 +1,7 @@
-/** The OpenAPI documents, as the real process serves them: valid, with named operations, and true in what they say of errors. */
+/**
+ * The OpenAPI documents, as the real process serves them: valid, with named operations, and true in what they say of
+ * errors.
+ */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, test } from "vitest";
 import { ADMIN_TOKEN } from "../../support/process.ts";

@@ -1,6 +1,6 @@
 /**
- * Each endpoint through the real process, by the `openai` SDK where it has a method: it answers as the service does, and
- * costs the price book times what the service's log says.
+ * Each endpoint through the real process, by the `openai` SDK where it has a method: it answers as the service does,
+ * and costs the price book times what the service's log says.
  */
 import { createReadStream, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

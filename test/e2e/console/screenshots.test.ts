@@ -1,6 +1,6 @@
 /**
- * The pictures of the documents, made on demand (`SCREENSHOTS=1`): the demo with its made-up usage, whose books have to agree
- * with its reports before a picture is taken.
+ * The pictures of the documents, made on demand (`SCREENSHOTS=1`): the demo with its made-up usage, whose books have to
+ * agree with its reports before a picture is taken.
  */
 import { join } from "node:path";
 import type { Browser } from "playwright-core";

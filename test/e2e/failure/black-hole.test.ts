@@ -1,7 +1,7 @@
 /**
  * Upstreams that say nothing at all. One that nobody can connect to costs a try `connect_ms`, one that is connected and
- * silent costs a stream `first_byte_ms`, and after three in a row neither is asked for a while. One that thinks is waited
- * for; an answer that is not streamed is waited for `answer_ms`, and asked for once.
+ * silent costs a stream `first_byte_ms`, and after three in a row neither is asked for a while. One that thinks is
+ * waited for; an answer that is not streamed is waited for `answer_ms`, and asked for once.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BlackHole } from "../../support/black-hole.ts";

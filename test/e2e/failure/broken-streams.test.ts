@@ -1,4 +1,7 @@
-/** The SDK never takes a broken stream for a whole one; who leaves, whenever, frees the upstream and the slot, and pays once. */
+/**
+ * The SDK never takes a broken stream for a whole one; who leaves, whenever, frees the upstream and the slot, and pays
+ * once.
+ */
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";

@@ -89,7 +89,10 @@ test("an answer lost on the way: 504, the same 504 to each repeat, carried out o
   expect(await tenant.audit()).toMatchObject({ ok: true, held_usd: 0, open_holds: 0 });
 });
 
-/** A machine that takes more than 50 ms to refuse a connection leaves open whether the call was executed (decision 0005). */
+/**
+ * A machine that takes more than 50 ms to refuse a connection leaves open whether the call was executed (decision
+ * 0005).
+ */
 const BUSY = { retry: 5 };
 
 test(

@@ -1,8 +1,8 @@
 /**
  * Clients that repeat on their own do not become a storm upstream (invariant 13): a hundred SDK clients ask in the same
  * instant, of targets that are all down, and come back without heeding `retry-after` until a second window of 10 s has
- * begun. (A region that falls: region-down.test.ts.) Times are of this process's steady clock: one that is set while the
- * test runs would move calls into another window.
+ * begun. (A region that falls: region-down.test.ts.) Times are of this process's steady clock: one that is set while
+ * the test runs would move calls into another window.
  */
 import { createServer, type Socket } from "node:net";
 import OpenAI from "openai";

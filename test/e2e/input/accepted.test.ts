@@ -1,4 +1,6 @@
-/** What clients send unlike the contract, through the real process: gzip, base URLs a little off, other caps, tokens. */
+/**
+ * What clients send unlike the contract, through the real process: gzip, base URLs a little off, other caps, tokens.
+ */
 import { gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { ErrorBody, Tenant } from "../../support/tenant.ts";

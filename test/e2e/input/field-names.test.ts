@@ -1,6 +1,6 @@
 /**
- * Names that an engine reads as others, stored objects and URLs that point inside: the upstream hears nothing of them, and
- * would have been moved by them. What is honest reaches it as it was sent.
+ * Names that an engine reads as others, stored objects and URLs that point inside: the upstream hears nothing of them,
+ * and would have been moved by them. What is honest reaches it as it was sent.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { callIdOf, executionsOf } from "../../support/service.ts";

@@ -1,6 +1,6 @@
 /**
- * JSON as the JSON test suite has it: what must be refused (`n_`) is a 400 in the endpoint's error shape, quickly, and no
- * upstream hears of it; what must be accepted (`y_`) is no reason for a 400 by itself.
+ * JSON as the JSON test suite has it: what must be refused (`n_`) is a 400 in the endpoint's error shape, quickly, and
+ * no upstream hears of it; what must be accepted (`y_`) is no reason for a 400 by itself.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ACCEPTED, LISTS, NUMBERS, OBJECTS, TEXTS, WHOLE } from "../../support/json-cases.ts";

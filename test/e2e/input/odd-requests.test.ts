@@ -1,6 +1,6 @@
 /**
- * Methods and targets that no API client sends: answered here or closed, never followed anywhere. The place that they name
- * is a listener of the test's own, which must not see a connection.
+ * Methods and targets that no API client sends: answered here or closed, never followed anywhere. The place that they
+ * name is a listener of the test's own, which must not see a connection.
  *
  * `CONNECT` and methods that HTTP does not know never come to the Worker: workerd's own words for them are pinned here.
  * (Exporting a `connect` handler would change its 500 for CONNECT into a 200, which promises a tunnel.)

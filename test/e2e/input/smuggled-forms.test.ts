@@ -1,6 +1,6 @@
 /**
- * Forms that readers take for different ones, through the real process: what is transcribed is what is charged, and a key
- * gets the model that it may use. The service reads with workerd's own reader.
+ * Forms that readers take for different ones, through the real process: what is transcribed is what is charged, and a
+ * key gets the model that it may use. The service reads with workerd's own reader.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { mp3Frames, wav } from "../../support/audio.ts";

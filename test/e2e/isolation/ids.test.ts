@@ -1,6 +1,6 @@
 /**
- * Somebody else's id is no id at all: whatever a tenant names, where and however it is spelt, the answer is byte for byte
- * the one that an id nobody has gets, and the service behind hears nothing of it.
+ * Somebody else's id is no id at all: whatever a tenant names, where and however it is spelt, the answer is byte for
+ * byte the one that an id nobody has gets, and the service behind hears nothing of it.
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * The life of keys through the real process: what they may do by their role, what bodies and ids they may send, and that
- * their end holds from the moment it is answered.
+ * The life of keys through the real process: what they may do by their role, what bodies and ids they may send, and
+ * that their end holds from the moment it is answered.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Tenant } from "../../support/tenant.ts";

@@ -1,4 +1,6 @@
-/** Two tenants, an upstream each, who do the same at the same time; and a key that is revoked while its launch is made. */
+/**
+ * Two tenants, an upstream each, who do the same at the same time; and a key that is revoked while its launch is made.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import { fingerprint } from "../../../sandbox/seed.ts";
 import { type Instance, Renter, type StorageShown } from "../../support/compute/renter.ts";

@@ -1,4 +1,7 @@
-/** Audio through the real process, by the SDK where it has a method: what is charged is what the service really made or heard. */
+/**
+ * Audio through the real process, by the SDK where it has a method: what is charged is what the service really made or
+ * heard.
+ */
 import { toFile } from "openai";
 import { beforeAll, expect, test } from "vitest";
 import { recordingLengthMs } from "../../../src/core/formats/audio/recording.ts";

@@ -1,4 +1,6 @@
-/** Inference instances that an account pays by the hour, through the real process: deployed, called, charged, unpaid. */
+/**
+ * Inference instances that an account pays by the hour, through the real process: deployed, called, charged, unpaid.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
 import { Operator } from "../../support/operator.ts";

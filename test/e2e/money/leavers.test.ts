@@ -1,6 +1,6 @@
 /**
- * Clients that leave when there is nothing more to hear, and clients that stay and take nothing. On both ways of relaying:
- * read one by one (the gateway asked for usage), and on the runtime's own pipe (the caller asked for it).
+ * Clients that leave when there is nothing more to hear, and clients that stay and take nothing. On both ways of
+ * relaying: read one by one (the gateway asked for usage), and on the runtime's own pipe (the caller asked for it).
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
@@ -28,7 +28,9 @@ afterAll(() => upstream.stop());
 
 let models = 0;
 
-/** A target of its own, whose usage was read before: what one stream teaches of its target does not reach the others. */
+/**
+ * A target of its own, whose usage was read before: what one stream teaches of its target does not reach the others.
+ */
 async function scriptedModel(): Promise<string> {
   const name = `leavers-${upstreamId}-${models++}`;
   const model = await operator.model(name, { upstream: upstreamId, max_output_tokens: 1000 });

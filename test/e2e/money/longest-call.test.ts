@@ -1,6 +1,7 @@
 /**
- * A call that outlives the longest time of a hold, on a gateway where that time is short: it is ended one TTL before, and
- * settled, so that nothing of it is ever booked by an expiry. `idle_ms` is far longer here: nothing else ends these calls.
+ * A call that outlives the longest time of a hold, on a gateway where that time is short: it is ended one TTL before,
+ * and settled, so that nothing of it is ever booked by an expiry. `idle_ms` is far longer here: nothing else ends these
+ * calls.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sleep } from "../../support/eventually.ts";
@@ -114,7 +115,8 @@ describe.concurrent("a call that outlives the longest hold", () => {
 
     const charged = await chargeAtRest(tenant, startedAtMs, 2);
     const delivered = client.text.match(/word-\d+ /g) ?? [];
-    // Enough of them that a charge for the call as a whole would be seen; how many come in time is the machine's matter.
+    // Enough of them that a charge for the call as a whole would be seen; how many come in time is the machine's
+    // matter.
     expect(delivered.length).toBeGreaterThan(10);
     // Own count: a quarter of the bytes that are neither taken nor set by the gateway, and of the text.
     const { model: _model, max_tokens: _cap, ...sent } = bodyOf("", `endless ${way}`, false);

@@ -1,6 +1,6 @@
 /**
- * Clients that leave right after sending, or while a large answer waits for them, whatever the endpoint: what the service
- * carried out is charged, once, as its log has it. And conversations of many turns, left at some of them.
+ * Clients that leave right after sending, or while a large answer waits for them, whatever the endpoint: what the
+ * service carried out is charged, once, as its log has it. And conversations of many turns, left at some of them.
  */
 import { describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";

@@ -90,7 +90,8 @@ async function storm(tenant: Tenant, keys: readonly Key[], model: string): Promi
     }
   };
   await Promise.all(Array.from({ length: CLIENTS }, (_, at) => client(at)));
-  // Where much was held at once, less was asked for than the limits of calls allow: what is left of them, one at a time.
+  // Where much was held at once, less was asked for than the limits of calls allow: what is left of them, one at a
+  // time.
   for (const at of keys.keys()) await client(at);
   return seen;
 }

@@ -1,4 +1,6 @@
-/** Machines that serve: a seat whose service paths were checked, and a tenant on it with a running instance or cluster. */
+/**
+ * Machines that serve: a seat whose service paths were checked, and a tenant on it with a running instance or cluster.
+ */
 import { ComputeSandbox } from "../compute-sandbox.ts";
 import { eventually } from "../eventually.ts";
 import { type Operator, unique } from "../operator.ts";
@@ -46,7 +48,10 @@ export class Seat {
     return `service-${this.id}`;
   }
 
-  /** `baseUrl`: where the gateway finds it, if not at the sandbox itself. Service paths are on with its tenant, if `checked`. */
+  /**
+   * `baseUrl`: where the gateway finds it, if not at the sandbox itself. Service paths are on with its tenant, if
+   * `checked`.
+   */
   static async make(at: At, { baseUrl = at.sandboxUrl, checked = true, fields = {} } = {}): Promise<Seat> {
     const seat = new Seat(at, baseUrl);
     const keys = [{ key: seat.controlKey }, { key: seat.serviceKey }];

@@ -1,6 +1,6 @@
 /**
- * A model of the account object: everything recomputed from a plain list of calls, with no index, window or mirror. Slow
- * and plain on purpose; the object must answer what it answers.
+ * A model of the account object: everything recomputed from a plain list of calls, with no index, window or mirror.
+ * Slow and plain on purpose; the object must answer what it answers.
  */
 import type { BudgetDuration, Limits } from "../../../src/core/account/tenant.ts";
 
@@ -131,7 +131,9 @@ export class AccountModel {
     return this.#unpaidOf.get(call.id) ?? 0;
   }
 
-  /** To min(actual, held): upwards by what balance and budgets leave now, downwards in the window of the first charge. */
+  /**
+   * To min(actual, held): upwards by what balance and budgets leave now, downwards in the window of the first charge.
+   */
   #settleLate(call: ModelCall, used: number, nowMs: number): void {
     const due = Math.min(costOf(used, call), call.amount);
     const budgets = this.#levels(call).map(([, mine, limits]) => this.#budgetRoom(mine, limits, nowMs));

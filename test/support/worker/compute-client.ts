@@ -1,4 +1,6 @@
-/** How the tests talk to the sandbox's compute side: as an account of its own in a region of its own, and as its judge. */
+/**
+ * How the tests talk to the sandbox's compute side: as an account of its own in a region of its own, and as its judge.
+ */
 import { expect } from "vitest";
 import type { ComputeCall } from "../../../sandbox/compute/call-log.ts";
 import type { ComputeExecution, MachineExecution, StorageExecution } from "../../../sandbox/compute/executions.ts";

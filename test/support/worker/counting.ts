@@ -1,6 +1,6 @@
 /**
- * Counts what a call makes others do, by standing between the Worker and its bindings: nothing here trusts what the code
- * says of itself.
+ * Counts what a call makes others do, by standing between the Worker and its bindings: nothing here trusts what the
+ * code says of itself.
  */
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";

@@ -1,4 +1,7 @@
-/** What the operator does to one account's keys and teams, a call each; undefined where there is nothing live to do it to. */
+/**
+ * What the operator does to one account's keys and teams, a call each; undefined where there is nothing live to do it
+ * to.
+ */
 import type { AccountService } from "../../../src/core/account/account-service.ts";
 import {
   type KeyAction,

@@ -12,8 +12,8 @@ import type { Json } from "./operator.ts";
 export const SERVICE_URL = "https://compute-service.test";
 
 /**
- * What happens to a call in place of a plain answer. `parked`: executed at once, answered when `letGo` is called. `slow`:
- * executed only then, and not answered.
+ * What happens to a call in place of a plain answer. `parked`: executed at once, answered when `letGo` is called.
+ * `slow`: executed only then, and not answered.
  */
 export type CallFault = "lost_answer" | "reset" | "parked" | "slow" | "refused" | "failing" | "unauthorized";
 

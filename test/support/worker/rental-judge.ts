@@ -165,7 +165,9 @@ export class RentalJudge {
     );
   }
 
-  /** Its launch had no answer, and two lists lacked it that were asked for two minutes later: it counts as never made. */
+  /**
+   * Its launch had no answer, and two lists lacked it that were asked for two minutes later: it counts as never made.
+   */
   #provenLost(ran: MachineExecution): boolean {
     const ofSeat = this.fleet.service.calls.filter(({ account }) => account === ran.account);
     const create = ofSeat.find(({ method, shown }) => method === "POST" && shown.has(ran.id));

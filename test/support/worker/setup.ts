@@ -1,8 +1,8 @@
 /**
- * Runs before every test file in workerd. The files share a workerd and its modules, since a start of its own would cost
- * each file seconds. So each begins with nothing of those before it: KV, D1, queue and objects are empty, the isolate
- * remembers nothing, the clock is true. What a file leaves running is waited for. A test that needs more of a new isolate
- * makes one, as revocation.test.ts does.
+ * Runs before every test file in workerd. The files share a workerd and its modules, since a start of its own would
+ * cost each file seconds. So each begins with nothing of those before it: KV, D1, queue and objects are empty, the
+ * isolate remembers nothing, the clock is true. What a file leaves running is waited for. A test that needs more of a
+ * new isolate makes one, as revocation.test.ts does.
  */
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";

@@ -1,6 +1,6 @@
 /**
- * Rented machines on a clock of the test's own: a fleet for each test, tenants with a seat of their own, and what is asked
- * of them again and again.
+ * Rented machines on a clock of the test's own: a fleet for each test, tenants with a seat of their own, and what is
+ * asked of them again and again.
  */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, vi } from "vitest";

@@ -47,8 +47,8 @@ export function event(some: Partial<UsageEvent> = {}): UsageEvent {
 export const message = (...events: UsageEvent[]): UsageMessage => ({ account: asId<AccountNumber>(1), events });
 
 /**
- * Delivers bodies as one batch, for the so many-th time, and gives which messages (`m0`, `m1`, ...) were acknowledged and
- * which sent back.
+ * Delivers bodies as one batch, for the so many-th time, and gives which messages (`m0`, `m1`, ...) were acknowledged
+ * and which sent back.
  */
 export async function deliver(bodies: readonly unknown[], values: Partial<Env> = {}, attempts = 1) {
   const context = createExecutionContext();

@@ -1,6 +1,6 @@
 /**
- * A hand check of chat bodies as nearly all are. It says yes to nothing that the schema in `chat.ts` refuses; of the rest
- * it says nothing, and the schema judges.
+ * A hand check of chat bodies as nearly all are. It says yes to nothing that the schema in `chat.ts` refuses; of the
+ * rest it says nothing, and the schema judges.
  */
 import { asObject } from "../../formats/json-fields.ts";
 import { urlFault } from "../../formats/public-url.ts";

@@ -1,6 +1,6 @@
 /**
- * Finds tools that the service would run. They have a price of their own, which no hold covers. The caller runs all others:
- * the model only asks for them.
+ * Finds tools that the service would run. They have a price of their own, which no hold covers. The caller runs all
+ * others: the model only asks for them.
  */
 import { SEARCH } from "./refused.ts";
 

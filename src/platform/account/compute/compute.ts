@@ -1,5 +1,6 @@
 /**
- * Compute of one account: its machines, storage, images and SSH keys, their money and what is asked of upstream for them.
+ * Compute of one account: its machines, storage, images and SSH keys, their money and what is asked of upstream for
+ * them.
  *
  * Algorithm. A call is decided and stored in one transaction (decide.ts); what is to be sent goes to the broker with no
  * transaction open; the answer is applied in another. What a row still wants is sent again by the alarm until upstream

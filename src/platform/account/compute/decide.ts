@@ -1,6 +1,6 @@
 /**
- * Decides a compute call in one transaction: who calls, whether the key may, its limits, the row's rule; and stores what
- * was decided before anything is sent upstream (docs/design.md, compute: order of checks).
+ * Decides a compute call in one transaction: who calls, whether the key may, its limits, the row's rule; and stores
+ * what was decided before anything is sent upstream (docs/design.md, compute: order of checks).
  */
 
 import { roleRefusal, scopeRefusal } from "../../../core/account/call-access.ts";

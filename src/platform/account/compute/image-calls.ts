@@ -1,4 +1,6 @@
-/** What a tenant is told after a call upstream: in our own names and ids, and of images only what upstream confirmed. */
+/**
+ * What a tenant is told after a call upstream: in our own names and ids, and of images only what upstream confirmed.
+ */
 import type { AnyCall } from "../../../core/compute/facts.ts";
 import { abandonImage, isImageCall, isUnanswered } from "../../../core/compute/image-life.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";

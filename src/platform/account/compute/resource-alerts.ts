@@ -1,4 +1,6 @@
-/** What owners and the operator are told of rented things: their states as upstream shows them, and trouble with them. */
+/**
+ * What owners and the operator are told of rented things: their states as upstream shows them, and trouble with them.
+ */
 import type { News } from "../../../core/alerts/alert.ts";
 import type { InferenceRow } from "../../../core/compute/inference.ts";
 import type { Act } from "../../../core/compute/rental.ts";

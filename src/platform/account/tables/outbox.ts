@@ -1,6 +1,6 @@
 /**
- * The outbox: usage events and alerts that D1 has not confirmed. A row is written in the transaction that ends the call,
- * or makes the alert true, and deleted when the queue's consumer confirms that D1 has it.
+ * The outbox: usage events and alerts that D1 has not confirmed. A row is written in the transaction that ends the
+ * call, or makes the alert true, and deleted when the queue's consumer confirms that D1 has it.
  *
  * Rows are sent in ranges. A range is stored as a shipment, then sent as one message. A shipment that is not confirmed
  * in time is sent again. The consumer counts an event once by its id, so sending twice is harmless and no event is
