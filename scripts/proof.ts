@@ -11,6 +11,7 @@ const root = join(import.meta.dirname, "..");
 const node = process.execPath;
 const vitest = join(root, "node_modules/vitest/vitest.mjs");
 
+const WHOLE_TABLES = ["resale-leaks", "input/hostile.test", "cli-apply", "books-at-scale"];
 const STEPS: readonly { what: string; args: string[]; env?: Record<string, string> }[] = [
   {
     what: "properties",
@@ -34,7 +35,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   },
   {
     what: "late and lost answers of each verb of compute, a thousand machines for three days",
-    args: [vitest, "run", "--project", "worker", "compute-late", "compute-counts"],
+    args: [vitest, "run", "--project", "worker", "compute-late", "compute-counts", "hourly-instances"],
     env: { PROOF: "1" },
   },
   {
@@ -45,6 +46,21 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   {
     what: "storms, signals and kills of rented machines and of storage",
     args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "rental-kills", "storage-kills"],
+    env: { PROOF: "1" },
+  },
+  {
+    what: "whole tables of faults, leaks, naughty strings and killed commands, a thousand calls, streams of 40 s",
+    args: [
+      vitest,
+      "run",
+      "--project",
+      "e2e",
+      "region-down",
+      "fault-matrix",
+      "endpoints-charges",
+      "relay",
+      ...WHOLE_TABLES,
+    ],
     env: { PROOF: "1" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
