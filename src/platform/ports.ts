@@ -7,9 +7,11 @@
  */
 
 import type { AccountService } from "../core/account/account-service.ts";
+import { timedCallId } from "../core/account/call-time.ts";
+import type { ArchivedLedger } from "../core/archive/archived-ledger.ts";
 import type { ComputeAccount } from "../core/compute/calls.ts";
 import type { BrokerPort } from "../core/compute/control.ts";
-import { type AccountNumber, asId, type CallId } from "../core/ids.ts";
+import type { AccountNumber } from "../core/ids.ts";
 import type { AccountPort, Ports } from "../gateway/ports.ts";
 import { accountObject } from "./account/stub.ts";
 import { brokerOf } from "./broker/broker-stub.ts";
@@ -22,7 +24,7 @@ import { servicesWith } from "./upstream/service-client.ts";
 
 /** The pipeline's ports, and what only the platform's callers get. */
 export interface PlatformPorts extends Ports {
-  account(number: AccountNumber): AccountPort & AccountService & ComputeAccount;
+  account(number: AccountNumber): AccountPort & AccountService & ArchivedLedger & ComputeAccount;
   readonly directory: Ports["directory"] & EdgeNotices;
   readonly secrets: PlatformSecrets;
   broker(upstream: string): BrokerPort;
@@ -59,7 +61,7 @@ export function openPorts(
     broker: (upstream) => brokerOf(env, upstream),
     now,
     random: () => Math.random(),
-    newCallId: () => asId<CallId>(crypto.randomUUID()),
+    newCallId: () => timedCallId(crypto.randomUUID(), Date.now()),
     queueEnd: async (end) => void (await env.USAGE.send(end)),
     waitUntil,
     log,

@@ -117,7 +117,7 @@ describe("the list of calls", () => {
     ["status=99", "status"],
     ["outcome=fine", "outcome"],
     ["cursor=1", "cursor"],
-    ["cursor=1-2-3", "cursor"],
+    ["cursor=1-3-3", "cursor"],
     ["cursor=1-0-9999999999999999", "cursor"],
     ["limit=501", "limit"],
     ["from=0000-13-01", "from"],
@@ -232,6 +232,7 @@ describe("the proof of a charge", () => {
       price_rule: "book:llama",
       // The entry that the event names is a top-up: it is no call's.
       entries: [],
+      source: "books",
       ok: false,
     });
   });

@@ -80,7 +80,7 @@ describe("roles", () => {
   ]; // biome-ignore format: a list
   const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "getUpstreamHealth", "listEvents"];
   const MAY: Record<Exclude<OperatorRole, "owner">, readonly string[]> = {
-    finance: [...READS, "creditAccount", "updateAccount", "putModelPrices", "deleteModelPrices"],
+    finance: [...READS, "creditAccount", "updateAccount", "putModelPrices", "deleteModelPrices", "exportLines"],
     support: [...READS, ...OF_SUPPORT_AND_READ, "updateAccount", "updateTeam", "updateKey", "revokeKey"],
     read: [...READS, ...OF_SUPPORT_AND_READ],
   };

@@ -4,6 +4,7 @@
  */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Actor, KeyAction } from "../../core/account/permissions.ts";
+import type { ArchivedLedger } from "../../core/archive/archived-ledger.ts";
 import type { ComputeAccount } from "../../core/compute/calls.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import { ask, askOnce } from "../../gateway/account-client.ts";
@@ -14,6 +15,7 @@ const LONGEST_AUDIT_MS = 60_000;
 
 /** The methods of an account object that the API calls. */
 export type AccountObject = AccountService &
+  ArchivedLedger &
   Pick<ComputeAccount, "computeState" | "stopCompute" | "moveSeat" | "knownTags" | "beginHourly" | "endHourly">;
 
 /** `failed`: throws its own error in place of one from the object or its stub, or of a timeout. */
@@ -35,6 +37,8 @@ export function accountInTime(
     close: () => change((object) => object.close()),
     credit: (...asked) => change((object) => object.credit(...asked)),
     entries: (...asked) => read((object) => object.entries(...asked)),
+    ledgerParts: (...asked) => read((object) => object.ledgerParts(...asked)),
+    entriesBetween: (...asked) => read((object) => object.entriesBetween(...asked)),
     view: (...asked) => read((object) => object.view(...asked)),
     audit: () => read((object) => object.audit(), LONGEST_AUDIT_MS),
     // One signature for keys and one for teams; the object tells them apart by the action.

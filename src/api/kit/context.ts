@@ -19,6 +19,8 @@ import type { ApiRoutes } from "./route.ts";
 export interface AdminContext {
   readonly books: D1Database;
   readonly assets: Fetcher;
+  /** Undefined: this deployment has none. */
+  readonly archive: R2Bucket | undefined;
   readonly edge: Directory & EdgeNotices;
   readonly secrets: PlatformSecrets;
   account(number: AccountNumber): AccountObject;
@@ -60,6 +62,7 @@ export function contextOf(env: Env, ports: PlatformPorts, url: string): AdminCon
   return {
     books: env.BOOKS,
     assets: env.ASSETS,
+    archive: env.ARCHIVE,
     edge: ports.directory,
     secrets: ports.secrets,
     account: (number) => accountInTime(ports, number),

@@ -4,6 +4,7 @@
  */
 import type { Context } from "hono";
 import * as z from "zod/mini";
+import { DamagedPart } from "../../core/archive/damaged-part.ts";
 import type { LogLine } from "../../gateway/ports.ts";
 
 export type ProblemStatus = 400 | 401 | 402 | 403 | 404 | 409 | 413 | 429 | 500 | 503;
@@ -85,6 +86,8 @@ export function answerError(error: unknown, context: Context, log: (line: LogLin
 
 function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
+  if (error instanceof DamagedPart)
+    return new Problem(503, "archive_damaged", `${error.message}. Its audit says more.`);
   // The platform sets these flags on errors of an unreachable or overloaded account object.
   const unreachable = error instanceof Error && ("retryable" in error || "overloaded" in error);
   if (unreachable)

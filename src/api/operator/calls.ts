@@ -8,13 +8,17 @@ import type { LedgerEntry } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { proofOf } from "../../core/pricing/proof.ts";
 import { UNIT_NAMES } from "../../core/pricing/usage.ts";
+import { findArchived } from "../../platform/archive/call-reader.ts";
+import { findAccount } from "../../platform/d1/accounts.ts";
 import type { CallRow } from "../../platform/d1/call-rows.ts";
 import { findCall } from "../../platform/d1/calls.ts";
 import { findRefusedCall } from "../../platform/d1/refused-calls.ts";
-import { callPage, callQuery } from "../kit/call-query.ts";
+import { callPage, callQuery, callsOf } from "../kit/call-query.ts";
 import { CallAnswer, callFields, quantityShown, serializeCall } from "../kit/call-record.ts";
 import { type AdminRoutes, known, type OperatorContext, theAccount } from "../kit/context.ts";
-import { listOf, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { ledgerPage } from "../kit/ledger-page.ts";
+import { notFound } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso } from "../kit/serializers.ts";
 
@@ -35,6 +39,7 @@ const ProofAnswer = z
     entries: z
       .array(z.object({ id: z.int(), at: timeAnswer, kind: z.string(), amount_usd: usdAnswer, balance_usd: usdAnswer }))
       .check(z.describe("Of the ledger: a charge is negative")),
+    source: z.enum(["books", "archive"]).check(z.describe("Where the call's record was read")),
     ok: z.boolean().check(z.describe("The ledger's entries come to what was charged, and that to the sum or the hold")),
   })
   .register(z.globalRegistry, { id: "Proof" });
@@ -52,7 +57,7 @@ const list = route({
     key: z.optional(z.string()),
     upstream: z.optional(z.string()),
   }),
-  answers: { 200: answers("Calls; a page may be short and yet have a cursor", listOf(CallAnswer)) },
+  answers: { 200: answers("Calls; a page may be short and yet have a cursor", callsOf(CallAnswer)) },
 });
 const get = route({
   id: "getCall",
@@ -60,6 +65,9 @@ const get = route({
   path: "/admin/calls/{call}",
   roles: READERS,
   summary: "Read a call by its request id, with the proof of its charge",
+  query: z.strictObject({
+    account: z.optional(z.string()).check(z.describe("Whose call it is: needed for one that left for the archive")),
+  }),
   answers: {
     200: answers(
       "The call",
@@ -74,20 +82,34 @@ const get = route({
 });
 
 export function addCalls(api: AdminRoutes): void {
-  api.add(list, async ({ work: { books }, query }) => {
+  api.add(list, async ({ work: { books, archive }, query }) => {
     const { account, team, key, upstream } = query;
-    return ok(await callPage(books, query, { account, team, key, upstream }, serializeCall));
+    return ok(await callPage({ books, archive }, query, { account, team, key, upstream }, serializeCall));
   });
 
-  api.add(get, async ({ work: context, params }) => {
+  api.add(get, async ({ work: context, params, query }) => {
     const found = (await findCall(context.books, params.call)) ?? (await findRefusedCall(context.books, params.call));
-    const call = known(found, "call", params.call);
+    const call = known(found ?? (await findGone(context, params.call, query.account)), "call", params.call);
+    if (query.account !== undefined && call.account !== query.account) throw notFound("call", params.call);
     if (!("eventId" in call)) return ok({ ...serializeCall(call), proof: null });
-    return ok({ ...serializeCall(call), proof: await proof(context, call) });
+    const source = found ? "books" : "archive";
+    return ok({ ...serializeCall(call), proof: await proof(context, call, source) });
   });
 }
 
-async function proof(context: OperatorContext, call: CallRow): Promise<z.input<typeof ProofAnswer> | null> {
+/** A call that left the books. */
+async function findGone({ archive, books }: OperatorContext, id: string, account: string | undefined) {
+  const row = archive && account !== undefined ? await findAccount(books, account) : undefined;
+  return archive && row && findArchived({ books, bucket: archive, account: row.number }, id);
+}
+
+type Source = "books" | "archive";
+
+async function proof(
+  context: OperatorContext,
+  call: CallRow,
+  source: Source,
+): Promise<z.input<typeof ProofAnswer> | null> {
   if (!call.detail) return null;
   const { heldNanoUsd, prices } = call.detail;
   const { lines, sumNanoUsd } = proofOf(call.usage, prices);
@@ -114,6 +136,7 @@ async function proof(context: OperatorContext, call: CallRow): Promise<z.input<t
       amount_usd: toUsd(entry.amountNanoUsd),
       balance_usd: toUsd(entry.balanceNanoUsd),
     })),
+    source,
     ok: asDue && bookedNanoUsd === call.priceNanoUsd,
   };
 }
@@ -122,6 +145,7 @@ async function entriesOf(context: OperatorContext, call: CallRow): Promise<reado
   const ids = call.parts.flatMap(({ detail }) => detail?.entry ?? []);
   if (ids.length === 0) return [];
   const { object } = await theAccount(context, call.account);
-  const pages = await Promise.all(ids.map((id) => object.entries({ cursor: String(id + 1), limit: 1 })));
+  const { archive } = context;
+  const pages = await Promise.all(ids.map((id) => ledgerPage(archive, object, { cursor: String(id + 1), limit: 1 })));
   return pages.flatMap((page) => page?.data ?? []).filter(({ callId, id }) => ids.includes(id) && callId !== null);
 }

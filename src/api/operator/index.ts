@@ -32,6 +32,7 @@ import { admitRole, operatorOnly, permitFields } from "./auth.ts";
 import { addCalls } from "./calls.ts";
 import { addCompute } from "./compute.ts";
 import { addEvents } from "./events.ts";
+import { addExport } from "./export.ts";
 import { addInstances } from "./instances.ts";
 import { addKeyLookup } from "./key-lookup.ts";
 import { addLedger } from "./ledger.ts";
@@ -78,6 +79,7 @@ const RESOURCES = [
   addTemplates,
   addOperators,
   addEvents,
+  addExport,
   addAlerts,
   addDocument,
 ];

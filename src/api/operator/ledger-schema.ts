@@ -2,7 +2,7 @@
 import * as z from "zod/mini";
 import { ENTRY_KINDS } from "../../core/account/tenant.ts";
 import { characters } from "../../core/shapes.ts";
-import { signedUsd, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { listOf, signedUsd, timeAnswer, usdAnswer } from "../kit/fields.ts";
 
 export const CreditBody = z
   .strictObject({
@@ -39,6 +39,11 @@ export const EntryAnswer = z
     note: z.nullable(z.string()),
   })
   .register(z.globalRegistry, { id: "LedgerEntry" });
+
+export const LedgerAnswer = z.object({
+  ...listOf(EntryAnswer).shape,
+  source: z.enum(["object", "archive"]),
+});
 
 export const AuditAnswer = z
   .object({

@@ -6,13 +6,17 @@ import { READERS } from "../../core/account/operators.ts";
 import type { Audit, Credit, LedgerEntry } from "../../core/account/tenant.ts";
 import { asId, type CallId } from "../../core/ids.ts";
 import { formatUsd, toUsd } from "../../core/pricing/money.ts";
-import { type AdminRoutes, known, theAccount, theLiveAccount } from "../kit/context.ts";
-import { listOf, numberedPage, pageRequest } from "../kit/fields.ts";
+import { auditSeries } from "../../platform/archive/bucket-audit.ts";
+import { listCallParts } from "../../platform/d1/call-parts.ts";
+import type { AccountObject } from "../kit/account-object.ts";
+import { type AdminRoutes, known, type OperatorContext, theAccount, theLiveAccount } from "../kit/context.ts";
+import { moment, numberedPage, pageRequest } from "../kit/fields.ts";
+import { ledgerPage } from "../kit/ledger-page.ts";
 import { conflict, invalid } from "../kit/problem.ts";
 import { answers, created, ok, route } from "../kit/route.ts";
 import { toIso, toIsoOrNull } from "../kit/serializers.ts";
 
-import { AuditAnswer, CreditBody, EntryAnswer } from "./ledger-schema.ts";
+import { AuditAnswer, CreditBody, EntryAnswer, LedgerAnswer } from "./ledger-schema.ts";
 
 const serializeEntry = (entry: LedgerEntry) => ({
   id: entry.id,
@@ -59,8 +63,12 @@ const entries = route({
   path: "/admin/accounts/{account}/ledger",
   roles: READERS,
   summary: "Read the ledger, newest first",
-  query: z.strictObject(numberedPage),
-  answers: { 200: answers("Entries", listOf(EntryAnswer)) },
+  query: z.strictObject({
+    ...numberedPage,
+    from: z.optional(moment).check(z.describe("Inclusive, of the time of booking")),
+    to: z.optional(moment).check(z.describe("Exclusive")),
+  }),
+  answers: { 200: answers("Entries; `source` says where they were read", LedgerAnswer) },
 });
 const audit = route({
   id: "auditAccount",
@@ -101,15 +109,53 @@ export function addLedger(api: AdminRoutes): void {
   api.add(entries, async ({ work: context, params, query }) => {
     const { account: id } = params;
     const { object } = await theAccount(context, id);
-    const page = known(await object.entries(pageRequest(query)), "account", id);
-    return ok({ data: page.data.map(serializeEntry), next_cursor: page.nextCursor });
+    const page = await entriesIn(context.archive, object, query);
+    const { data, nextCursor, source } = known(page, "account", id);
+    return ok({ data: data.map(serializeEntry), next_cursor: nextCursor, source });
   });
 
   api.add(audit, async ({ work: context, params }) => {
     const { account: id } = params;
-    const { object } = await theAccount(context, id);
-    return ok(serializeAudit(known(await object.audit(), "account", id)));
+    const { row, object } = await theAccount(context, id);
+    const found = known(await object.audit(), "account", id);
+    const problems = [...found.problems, ...(await archiveProblems(context, row.number, object))];
+    return ok(serializeAudit({ ...found, ok: problems.length === 0, problems }));
   });
+}
+
+interface Asked {
+  readonly limit: number;
+  readonly cursor?: string | undefined;
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** A page of the entries between two times; it may be short. */
+async function entriesIn(archive: R2Bucket | undefined, object: AccountObject, query: Asked) {
+  const { from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER } = query;
+  const asked = pageRequest(query);
+  if (query.from === undefined && query.to === undefined) return ledgerPage(archive, object, asked);
+  const bounds = await object.entriesBetween(fromMs, toMs);
+  if (!bounds) return undefined;
+  const before = Math.min(Number(asked.cursor ?? Number.MAX_SAFE_INTEGER), bounds.throughId + 1);
+  const page = await ledgerPage(archive, object, { ...asked, cursor: String(before) });
+  if (!page) return undefined;
+  const data = page.data.filter(({ id, atMs }) => id > bounds.afterId && atMs >= fromMs && atMs < toMs);
+  const goesOn = Number(page.nextCursor ?? 0) - 1 > bounds.afterId;
+  return { ...page, data, nextCursor: goesOn ? page.nextCursor : null };
+}
+
+async function archiveProblems({ archive, books }: OperatorContext, number: number, object: AccountObject) {
+  if (!archive) return [];
+  const all = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
+  const ledger = auditSeries(
+    archive,
+    "ledger",
+    number,
+    async (after) => (await object.ledgerParts({ after, ...all })) ?? [],
+  );
+  const calls = auditSeries(archive, "calls", number, (n) => listCallParts(books, number, { n }));
+  return (await Promise.all([ledger, calls])).flat();
 }
 
 function creditFrom(body: z.output<typeof CreditBody>): Credit {

@@ -6,6 +6,7 @@ import { ENTRY_KINDS, type LedgerEntry } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { known } from "../kit/context.ts";
 import { numberedPage, pageRequest, timeAnswer, usdAnswer } from "../kit/fields.ts";
+import { ledgerPage } from "../kit/ledger-page.ts";
 import { Problem } from "../kit/problem.ts";
 import { answers, ok, route } from "../kit/route.ts";
 import { toIso } from "../kit/serializers.ts";
@@ -68,13 +69,23 @@ export function addSelfBilling(api: SelfServiceRoutes): void {
     });
   });
 
-  api.add(transactions, async ({ work: { standing, object }, query }) => {
-    if (standing.key.role !== "owner") {
-      throw new Problem(403, "role_not_allowed", "Transactions are for account owners. Use an owner's key.");
-    }
-    const page = known(await object.entries(pageRequest(query)), "account", standing.account.id);
-    return ok(page.data.map(serializeTransaction));
-  });
+  api.add(
+    transactions,
+    async ({
+      work: {
+        standing,
+        object,
+        context: { archive },
+      },
+      query,
+    }) => {
+      if (standing.key.role !== "owner") {
+        throw new Problem(403, "role_not_allowed", "Transactions are for account owners. Use an owner's key.");
+      }
+      const page = known(await ledgerPage(archive, object, pageRequest(query)), "account", standing.account.id);
+      return ok(page.data.map(serializeTransaction));
+    },
+  );
 }
 
 /** Leaves out the operator's notes. */

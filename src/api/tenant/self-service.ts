@@ -1,6 +1,7 @@
 /** What every self-service route gets: the key's holder, the key's status, and the account's object. */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Standing } from "../../core/account/key-status.ts";
+import type { ArchivedLedger } from "../../core/archive/archived-ledger.ts";
 import type { AccountId, KeyId, TeamId } from "../../core/ids.ts";
 import type { BodyPlace } from "../../gateway/http/upload-slot.ts";
 import type { Caller } from "../../gateway/ports.ts";
@@ -9,7 +10,8 @@ import type { AdminContext } from "../kit/context.ts";
 import type { ApiRoutes } from "../kit/route.ts";
 
 /** What self-service needs of the account's object, once the key is known to be live. */
-type TenantObject = Pick<AccountService, "view" | "manage" | "keys" | "key" | "teams" | "team" | "entries">;
+type TenantObject = Pick<AccountService, "view" | "manage" | "keys" | "key" | "teams" | "team" | "entries"> &
+  Pick<ArchivedLedger, "ledgerParts">;
 
 /** The holder of the calling key, and what its handler works with. */
 export interface Tenant {

@@ -9,7 +9,9 @@ export type StoredRow = Readonly<Record<string, string | number | null>>;
 export function callPartLine(row: StoredRow): PartLine {
   const told: Record<string, unknown> = {};
   for (const [column, value] of Object.entries(row)) {
-    if (value !== null && value !== 0) told[column] = column === "detail" ? JSON.parse(String(value)) : value;
+    // Of the first byte, zero is not unknown.
+    if (value !== null && (value !== 0 || column === "first_byte_ms"))
+      told[column] = column === "detail" ? JSON.parse(String(value)) : value;
   }
   return { text: JSON.stringify(told), callId: String(row.event_id), nanoUsd: Number(row.price_nano_usd ?? 0) };
 }

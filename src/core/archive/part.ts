@@ -11,7 +11,7 @@ import { whole } from "../shapes.ts";
 
 /** `ledger`: lines of one account's ledger. `calls`: its usage events. */
 const SERIES = ["ledger", "calls"] as const;
-type Series = (typeof SERIES)[number];
+export type Series = (typeof SERIES)[number];
 
 export const HOUR_MS = 3_600_000;
 export const hourOf = (ms: number): number => ms - (((ms % HOUR_MS) + HOUR_MS) % HOUR_MS);
@@ -37,7 +37,7 @@ export interface PartPlace {
 export const partName = ({ series, account, hourMs, n }: PartPlace): string =>
   `${folderOf(series, account)}${new Date(hourMs).toISOString().slice(0, 13)}-${n}.jsonl.gz`;
 
-const folderOf = (series: Series, account: number): string => `${series}/${account}/`;
+export const folderOf = (series: Series, account: number): string => `${series}/${account}/`;
 
 /** What is known of a part outside of the bucket, and what it is held against. */
 export interface PartRecord extends PartPlace {

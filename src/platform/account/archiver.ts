@@ -6,6 +6,7 @@
  * taken by other bytes stops the account's archive until the operator has looked. A part is matched again before the first
  * of its charges leaves. docs/decisions/0015 says why.
  */
+import type { LedgerPart } from "../../core/archive/archived-ledger.ts";
 import { type DetailLimits, fitting, hourOfNext } from "../../core/archive/cut.ts";
 import { ledgerPartLine } from "../../core/archive/ledger-line.ts";
 import { BLOCK_LINES, hourOf, PART_BYTES, PART_LINES, partName } from "../../core/archive/part.ts";
@@ -16,7 +17,6 @@ import { within } from "../wait.ts";
 import { letOthersIn } from "./slices.ts";
 import type { Books } from "./state.ts";
 import type { Store } from "./store.ts";
-import type { LedgerPart } from "./tables/parts.ts";
 
 /** The alarm waits this long for the archive, ms; then it goes on, and so does the archive. */
 const ALARM_WAITS_MS = 3_000;

@@ -23,6 +23,7 @@ import type {
   PageRequest,
   Team,
 } from "../../core/account/tenant.ts";
+import type { LedgerPart, PartsAsked } from "../../core/archive/archived-ledger.ts";
 import type { AccountId, AccountNumber, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
 import { audit } from "./audit.ts";
 import { closeAccount } from "./closing.ts";
@@ -76,6 +77,19 @@ export abstract class TenantCalls extends AccountStore {
 
   async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
     return this.store.transact((books) => entriesOf(books, page));
+  }
+
+  async ledgerParts(asked: PartsAsked): Promise<readonly LedgerPart[] | undefined> {
+    return this.store.transact(({ ledger: { parts }, tenants }) => {
+      const { number } = tenants.account();
+      if ("after" in asked) return parts.list(number, asked);
+      const part = parts.folded(asked.entry, number);
+      return part ? [part] : [];
+    });
+  }
+
+  async entriesBetween(fromMs: number, toMs: number) {
+    return this.store.transact(({ ledger }) => ledger.between(fromMs, toMs));
   }
 
   async audit(): Promise<Audit | undefined> {

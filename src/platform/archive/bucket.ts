@@ -2,7 +2,15 @@
  * The archive's bucket: parts are put once, read back, and read by range. It is optional; only this folder calls it.
  * Nothing here deletes or overwrites.
  */
-import { blockRange, type PartRecord, partName, readFooter, valuesIn } from "../../core/archive/part.ts";
+import { DamagedPart } from "../../core/archive/damaged-part.ts";
+import {
+  type ByteRange,
+  blockRange,
+  type PartRecord,
+  partName,
+  readFooter,
+  valuesIn,
+} from "../../core/archive/part.ts";
 import { within } from "../wait.ts";
 
 declare global {
@@ -99,3 +107,26 @@ const amountIn = (line: unknown): number => {
   const { nano_usd, price_nano_usd } = (line ?? {}) as Record<string, unknown>;
   return Number(nano_usd ?? price_nano_usd ?? 0);
 };
+
+/** The values of a block's lines. Throws where the object is not the one that was put. */
+export async function readBlock(bucket: R2Bucket, part: PartRecord, block: number): Promise<readonly unknown[]> {
+  const range = blockRange(part.blocks, block);
+  const values = range && valuesIn(await readMember(bucket, part, range));
+  if (!values) throw new DamagedPart(part, "a block is damaged");
+  return values;
+}
+
+export async function readPartFooter(bucket: R2Bucket, part: PartRecord) {
+  const range = { offset: part.bytes - part.footerBytes, length: part.footerBytes };
+  const footer = readFooter(await readMember(bucket, part, range));
+  if (!footer) throw new DamagedPart(part, "its footer is damaged");
+  return footer;
+}
+
+async function readMember(bucket: R2Bucket, part: PartRecord, range: ByteRange): Promise<string> {
+  const stored = await inTime(bucket.get(partName(part), { range, onlyIf: { etagMatches: part.etag } }));
+  if (!stored || !("body" in stored)) throw new DamagedPart(part, stored ? "it was changed" : "it is gone");
+  const text = await gunzip(new Uint8Array(await inTime(stored.arrayBuffer())));
+  if (text === undefined) throw new DamagedPart(part, "it is damaged");
+  return text;
+}

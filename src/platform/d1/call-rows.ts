@@ -6,8 +6,8 @@ import { UNIT_COLUMNS } from "./usage-events.ts";
 /** Where a row stands in the order of lists: by time, then by table and row. */
 export interface Position {
   readonly atMs: number;
-  /** 0: a call that was admitted; 1: one that was refused. */
-  readonly table: 0 | 1;
+  /** 0: a call that was admitted; 1: one that was refused; 2: one in the archive. */
+  readonly table: 0 | 1 | 2;
   readonly row: number;
 }
 

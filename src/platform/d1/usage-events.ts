@@ -86,6 +86,11 @@ const MARK_LATE = `
   where value < (select summed_until_ms from usage_progress)
     and value >= (select kept_from_ms from usage_progress)`;
 
+/** An event of an hour that is archived already: the hour has to be looked at again before anything of it is deleted. */
+const UNARCHIVE = `
+  update usage_progress set archived_until_ms = (select min(value) from json_each(?1) where value >= kept_from_ms)
+  where archived_until_ms > (select min(value) from json_each(?1) where value >= kept_from_ms)`;
+
 /** Events of one account, as a message brings them. */
 export interface UsageBatch {
   readonly account: AccountNumber;
@@ -108,6 +113,7 @@ export async function writeUsage(books: D1Database, batches: readonly UsageBatch
       ];
     }),
     books.prepare(MARK_LATE).bind(JSON.stringify([...hours])),
+    books.prepare(UNARCHIVE).bind(JSON.stringify([...hours])),
   ]);
   return results[0]?.results[0]?.kept_from_ms ?? 0;
 }

@@ -57,13 +57,21 @@ const HOURS: Summed = {
 
 export const floorHour = (ms: number): number => floorTo(ms, HOUR_MS);
 
-/** Deletes raw events that ended before `beforeMs`, at most `most` in this run. Returns how many. */
-export async function deleteOldUsage(books: D1Database, beforeMs: number, most: number): Promise<number> {
+/**
+ * Deletes raw events that ended before `beforeMs`, at most `most` in this run. `archives`: only what the archive has.
+ * Returns how many.
+ */
+export async function deleteOldUsage(
+  books: D1Database,
+  beforeMs: number,
+  most: number,
+  archives = false,
+): Promise<number> {
   const [, removed] = await books.batch([
     books
       .prepare(
         `update usage_progress set kept_from_ms = max(kept_from_ms, ?1) where summed_until_ms >= ?1
-         and not exists (select 1 from usage_late_hours where hour_ms < ?1)`,
+         and not exists (select 1 from usage_late_hours where hour_ms < ?1)${archives ? " and archived_until_ms >= ?1" : ""}`,
       )
       .bind(floorHour(beforeMs)),
     books

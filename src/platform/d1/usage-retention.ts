@@ -3,6 +3,7 @@
  * stay for good, so no report of whole hours changes.
  */
 
+import { archivedUntil } from "./call-parts.ts";
 import { HOUR_MS } from "./usage-events.ts";
 import { deleteOldUsage, floorHour } from "./usage-hours.ts";
 
@@ -16,6 +17,8 @@ export interface Retention {
   readonly beforeMs: number;
   /** Above this size of the database the oldest events go too. */
   readonly mostBytes: number;
+  /** Whether there is an archive: then nothing goes that is not in it, whatever the size. */
+  readonly archives?: boolean;
 }
 
 export interface Retained {
@@ -26,22 +29,28 @@ export interface Retained {
 }
 
 /** Events of hours that are not summed yet stay in any case. */
-export async function retainUsage(books: D1Database, { beforeMs, mostBytes }: Retention): Promise<Retained> {
+export async function retainUsage(
+  books: D1Database,
+  { beforeMs, mostBytes, archives = false }: Retention,
+): Promise<Retained> {
   let left = STATEMENTS;
-  while (left-- > 0 && (await deleteOldUsage(books, beforeMs, ROWS_AT_ONCE)) === ROWS_AT_ONCE);
+  const untilMs = archives ? Math.min(beforeMs, await archivedUntil(books)) : beforeMs;
+  while (left-- > 0 && (await deleteOldUsage(books, untilMs, ROWS_AT_ONCE, archives)) === ROWS_AT_ONCE);
   let shortenedToMs: number | null = null;
   let bytes = await sizeOf(books);
   while (bytes > mostBytes && left-- > 0) {
-    const untilMs = await oldestPart(books);
-    if (untilMs === null || (await deleteOldUsage(books, untilMs, ROWS_AT_ONCE)) === 0) break;
+    const untilMs = await oldestPart(books, archives);
+    if (untilMs === null || (await deleteOldUsage(books, untilMs, ROWS_AT_ONCE, archives)) === 0) break;
     shortenedToMs = untilMs;
     bytes = await sizeOf(books);
   }
   return { bytes, shortenedToMs };
 }
 
-/** The end of the hour that the oldest rows of one statement reach into, or of the last hour that is summed. */
-async function oldestPart(books: D1Database): Promise<number | null> {
+/**
+ * The end of the hour that the oldest rows of one statement reach into, or of the last hour that is summed (and archived).
+ */
+async function oldestPart(books: D1Database, archives: boolean): Promise<number | null> {
   const oldest = await books
     .prepare(
       `select max(ended_ms) as last_ms, (select summed_until_ms from usage_progress) as summed_ms
@@ -50,7 +59,8 @@ async function oldestPart(books: D1Database): Promise<number | null> {
     .bind(ROWS_AT_ONCE)
     .first<{ last_ms: number | null; summed_ms: number }>();
   if (!oldest || oldest.last_ms === null) return null;
-  return Math.min(floorHour(oldest.last_ms) + HOUR_MS, oldest.summed_ms);
+  const readyMs = archives ? Math.min(oldest.summed_ms, await archivedUntil(books)) : oldest.summed_ms;
+  return Math.min(floorHour(oldest.last_ms) + HOUR_MS, readyMs);
 }
 
 /** Bytes of the database. */

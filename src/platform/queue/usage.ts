@@ -16,6 +16,7 @@ import type { UsageEvent } from "../../core/account/hold.ts";
 import type { RefusedBatch } from "../../core/account/refused-call.ts";
 import { type AccountNumber, asId, type CallId } from "../../core/ids.ts";
 import { accountObject } from "../account/stub.ts";
+import { archiveCalls } from "../archive/call-writer.ts";
 import { pruneChanges } from "../d1/changes.ts";
 import { rollUpDurations } from "../d1/histograms.ts";
 import { pruneCalls } from "../d1/idempotent-calls.ts";
@@ -212,7 +213,7 @@ const DELETIONS_PER_RUN = 20_000;
 /** Pages of accounts' keys that were there before the index. */
 const PAGES_PER_RUN = 20;
 
-export interface UpkeepEnv extends AlertBindings, Pick<Env, "EDGE" | "ACCOUNTS"> {
+export interface UpkeepEnv extends AlertBindings, Pick<Env, "EDGE" | "ACCOUNTS" | "ARCHIVE"> {
   /** Days that raw usage events are kept, and the size of D1 above which the oldest go; the sums stay. */
   readonly USAGE_RETENTION_DAYS?: string;
   readonly USAGE_RETENTION_GB?: string;
@@ -229,8 +230,14 @@ export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void>
   await attempt("sum_usage", () => sumHours(env.BOOKS, nowMs, HOURS_PER_RUN));
   await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
   await attempt("roll_up_durations", () => rollUpDurations(env.BOOKS, nowMs, HOURS_PER_RUN));
+  const { ARCHIVE } = env;
+  if (ARCHIVE) await attempt("archive_usage", () => archiveCalls(env.BOOKS, ARCHIVE));
   await attempt("delete_usage", async () => {
-    const { bytes, shortenedToMs } = await retainUsage(env.BOOKS, { beforeMs, mostBytes });
+    const { bytes, shortenedToMs } = await retainUsage(env.BOOKS, {
+      beforeMs,
+      mostBytes,
+      archives: ARCHIVE !== undefined,
+    });
     if (shortenedToMs !== null) log({ event: "usage_shortened", to: new Date(shortenedToMs).toISOString(), bytes });
     memory.booksWatch.look({ store: "d1" }, bytes, nowMs);
     await tellBooksSize(env, bytes, nowMs);

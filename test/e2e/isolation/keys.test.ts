@@ -220,7 +220,9 @@ describe("bodies and queries", () => {
       expect(good !== undefined, `${method} ${path} is in the table above`).toBe(hasBody);
       const spoilt = good && { ...good, surprise: 1 };
       if (spoilt) expect(await send(named, spoilt)).toEqual({ status: 400, text: expect.stringContaining("surprise") });
-      expect(await send(`${named}?surprise=1`, good), `${method} ${path}?surprise=1`).toEqual({
+      // What a query must have comes before what it may not.
+      const asked = path === "/admin/export" ? "kind=ledger&account=nobody&" : "";
+      expect(await send(`${named}?${asked}surprise=1`, good), `${method} ${path}?surprise=1`).toEqual({
         status: 400,
         text: expect.stringContaining("surprise"),
       });

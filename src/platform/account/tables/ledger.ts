@@ -209,8 +209,16 @@ export class Ledger {
         limit,
       ),
     );
-    if (found.nextCursor !== null || foldedThrough === 0) return found;
-    return { ...found, nextCursor: String(foldedThrough + 1) };
+    if (found.nextCursor !== null) return found;
+    const next = Math.min(page.cursor === null ? Number.POSITIVE_INFINITY : Number(page.cursor), foldedThrough + 1);
+    return next > 1 ? { ...found, nextCursor: String(next) } : found;
+  }
+
+  /** Entries that may have been booked between two times. Where charges were folded it is by whole parts. */
+  between(fromMs: number, toMs: number): { afterId: number; throughId: number } {
+    const { id } = this.lastBefore(toMs);
+    const throughId = id < this.parts.foldedThrough ? (this.parts.foldedHoursBefore(toMs) ?? id) : id;
+    return { afterId: this.lastBefore(fromMs).id, throughId };
   }
 
   /** Entries after one, oldest first, as the archive has them. */

@@ -3,18 +3,9 @@
  * it is put, `kept` once it was read back and matched, `folded` from the first charge of it that leaves. Parts are planned
  * and folded in their order, so what is folded is the ledger's beginning.
  */
+import type { LedgerPart, PartsAsked } from "../../../core/archive/archived-ledger.ts";
 import { closesAtMs, type DetailLimits, FOLDED_AT_ONCE, foldsAtMs, type LastPart } from "../../../core/archive/cut.ts";
-import type { PartRecord } from "../../../core/archive/part.ts";
 import type { Sql } from "../schema.ts";
-
-/** A part of the ledger with the entries that it has. */
-export interface LedgerPart extends PartRecord {
-  readonly firstId: number;
-  readonly lastId: number;
-  readonly more: boolean;
-  /** After its last line. */
-  readonly balanceNanoUsd: number;
-}
 
 type Stored = {
   n: number;
@@ -198,18 +189,28 @@ export class Parts {
     return part && { lastId: part.last_id, balanceNanoUsd: part.balance_nano_usd };
   }
 
-  /** Kept parts after number `n`, in order; with `hours` those of these hours. */
-  list(account: number, n: number, hours?: { readonly fromMs: number; readonly toMs: number }): readonly LedgerPart[] {
-    const { fromMs = 0, toMs = Number.MAX_SAFE_INTEGER } = hours ?? {};
+  /** Kept parts after a number, of hours between two times, in order. */
+  list(account: number, { after, fromMs, toMs }: Extract<PartsAsked, { after: number }>): readonly LedgerPart[] {
     return this.#sql
       .exec<Stored>(
         `SELECT * FROM parts WHERE n > ? AND state <> 'planned' AND hour_ms >= ? AND hour_ms < ? ORDER BY n LIMIT ${MOST_PARTS}`,
-        n,
+        after,
         fromMs,
         toMs,
       )
       .toArray()
       .map((part) => toPart(part, account));
+  }
+
+  /** The last entry of the folded parts of hours before this time; undefined: there is none. */
+  foldedHoursBefore(ms: number): number | undefined {
+    const [part] = this.#sql
+      .exec<{ last_id: number }>(
+        "SELECT last_id FROM parts WHERE state = 'folded' AND hour_ms < ? ORDER BY n DESC LIMIT 1",
+        ms,
+      )
+      .toArray();
+    return part?.last_id;
   }
 
   #read(): void {
