@@ -13,6 +13,7 @@ import { proveCommand } from "./prove.ts";
 import { statementCommand } from "./statements.ts";
 import { STATUS_COMMANDS } from "./status.ts";
 import { UPSTREAM_COMMANDS } from "./upstreams.ts";
+import { WEBHOOK_COMMANDS } from "./webhooks.ts";
 import { whyCommand } from "./why.ts";
 
 export const COMMANDS: readonly Command[] = [
@@ -29,5 +30,6 @@ export const COMMANDS: readonly Command[] = [
   ...PRICE_COMMANDS,
   ...UPSTREAM_COMMANDS,
   ...OPERATOR_COMMANDS,
+  ...WEBHOOK_COMMANDS,
   ...PROFILE_COMMANDS,
 ];

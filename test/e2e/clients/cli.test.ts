@@ -291,6 +291,39 @@ describe("what it changes", () => {
   });
 });
 
+describe("alerts", () => {
+  test("webhooks are made, changed and deleted, with a secret in a file; what happened is listed", async () => {
+    const file = join(cli.home, "webhooks.csv");
+    const url = "https://hooks.example.com/cli";
+    expect(await cli.run(["webhook", "create", url, "key.created"])).toMatchObject({ code: 2 });
+    expect(await cli.run(["webhook", "create", url, "key.lost", "--out", file])).toMatchObject({ code: 2 });
+    expect(await cli.run(["webhook", "create", "https://127.0.0.1/", "key.created", "--out", file])).toMatchObject({
+      code: 2,
+    });
+    const { id } = await cli.json<{ id: string }>([
+      "webhook",
+      "create",
+      url,
+      "balance.empty,audit.failed",
+      "--out",
+      file,
+    ]);
+    expect(await cli.run(["webhook", "rotate", id, "--out", file, "--yes"])).toMatchObject({ code: 0 });
+    expect(readFileSync(file, "utf8").match(/whsec_/g)).toHaveLength(2);
+    expect((await both<Rows>("webhook", "list")).text).toContain(url);
+    const changed = await cli.json<{ enabled: boolean }>(["webhook", "disable", id, "--yes"]);
+    expect(changed.enabled).toBe(false);
+    expect(await cli.run(["webhook", "enable", id, "--yes"])).toMatchObject({ code: 0 });
+    expect(await cli.run(["webhook", "deliveries", id, "--state", "failed"])).toMatchObject({ code: 0 });
+    expect(await cli.run(["webhook", "resend", id, "evt_none"])).toMatchObject({ code: 3 });
+    expect(await cli.run(["webhook", "delete", id, "--yes"])).toMatchObject({ code: 0 });
+    expect(await cli.run(["webhook", "test", id])).toMatchObject({ code: 3 });
+    await eventually("the tenant's key is told of", async () =>
+      (await cli.run(["alerts", "--account", tenant.account, "--type", "key.created"])).out.includes("key.created"),
+    );
+  });
+});
+
 describe("what goes wrong", () => {
   /** A server that answers anything. */
   async function answering(answer: Parameters<typeof createServer>[1]): Promise<{ at: string; server: Server }> {
