@@ -4,6 +4,7 @@ import type { Session } from "../kit/api.ts";
 import { Frame, NotFound } from "../kit/frame.tsx";
 import { AccountPage } from "./account.tsx";
 import { Accounts } from "./accounts.tsx";
+import { Alerts } from "./alerts.tsx";
 import { CallPage } from "./call.tsx";
 import { Calls } from "./calls.tsx";
 import { Changes } from "./changes.tsx";
@@ -24,6 +25,7 @@ const PLACES = [
   { path: "/models", label: "Models and prices" },
   { path: "/upstreams", label: "Upstreams" },
   { path: "/compute", label: "Compute" },
+  { path: "/alerts", label: "Alerts" },
   { path: "/operators", label: "Operators" },
   { path: "/changes", label: "Changes" },
 ];
@@ -44,6 +46,7 @@ export function OperatorPages({ who }: { who: Extract<Session, { kind: "operator
         <Route path="/console/upstreams" component={Upstreams} />
         <Route path="/console/upstreams/:upstream" component={UpstreamPage} />
         <Route path="/console/compute" component={Compute} />
+        <Route path="/console/alerts" component={Alerts} />
         <Route path="/console/operators" component={Operators} />
         <Route path="/console/changes" component={Changes} />
         <Route default component={NotFound} />

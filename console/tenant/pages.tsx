@@ -9,6 +9,7 @@ import { KeysAndTeams } from "./keys-and-teams.tsx";
 import { Playground } from "./playground.tsx";
 import { Quickstart } from "./quickstart.tsx";
 import { Usage } from "./usage.tsx";
+import { TenantWebhooks } from "./webhooks.tsx";
 
 type Who = Extract<Session, { kind: "tenant" }>;
 
@@ -19,6 +20,7 @@ const places = ({ role, scopes }: Who) => [
   { path: "/quickstart", label: "Quickstart" },
   ...(role === "member" ? [] : [{ path: "/keys", label: "Keys and teams" }]),
   { path: "/balance", label: "Balance and limits" },
+  ...(role === "owner" ? [{ path: "/webhooks", label: "Webhooks" }] : []),
   ...(scopes.includes("compute") ? [{ path: "/compute", label: "Compute" }] : []),
 ];
 
@@ -32,6 +34,7 @@ export function TenantPages({ who }: { who: Who }) {
         <Route path="/console/quickstart" component={Quickstart} />
         <Route path="/console/keys" component={KeysAndTeams} />
         <Route path="/console/balance" component={Balance} />
+        <Route path="/console/webhooks" component={TenantWebhooks} />
         <Route path="/console/compute" component={Compute} />
         <Route default component={NotFound} />
       </Router>

@@ -1,0 +1,60 @@
+/** What happened, newest first, and who is told of it. */
+import { ALERTS } from "../../src/core/alerts/alert.ts";
+import { link, useAddress } from "../kit/address.ts";
+import { session } from "../kit/api.ts";
+import { Filters } from "../kit/filters.tsx";
+import { time } from "../kit/format.ts";
+import { Head } from "../kit/frame.tsx";
+import { useList } from "../kit/list.ts";
+import { Fault } from "../kit/notices.tsx";
+import { type Column, Table } from "../kit/table.tsx";
+import type { Schemas } from "../kit/types.ts";
+import { Webhooks } from "../kit/webhooks.tsx";
+
+type Alert = Schemas["Alert"];
+const COLUMNS: readonly Column<Alert>[] = [
+  { name: "at", label: "Time", value: ({ at }) => at, cell: ({ at }) => time(at) },
+  { name: "type", label: "What", value: ({ type }) => type },
+  {
+    name: "account",
+    label: "Account",
+    value: ({ account }) => account,
+    cell: ({ account }) => (account === null ? "" : <a href={link(`/accounts/${account}`)}>{account}</a>),
+  },
+  {
+    name: "data",
+    label: "Figures",
+    value: ({ data }) => JSON.stringify(data),
+    cell: ({ data }) => <code>{JSON.stringify(data)}</code>,
+  },
+];
+
+export function Alerts() {
+  const { account, type } = useAddress().query;
+  const list = useList<Alert>("/admin/alerts", { account, type, limit: 100 });
+  const who = session.value;
+  return (
+    <>
+      <Head title="Alerts" />
+      <Filters
+        of={[
+          { name: "account", label: "Account" },
+          { name: "type", label: "Event" },
+        ]}
+      />
+      <Fault error={list.error} retry={list.reload} />
+      <Table
+        name="alerts"
+        caption="Alerts"
+        ordered
+        columns={COLUMNS}
+        rows={list.rows ?? (list.error ? [] : undefined)}
+        idOf={({ id }) => id}
+        busy={list.busy}
+        more={list.more}
+        empty="Nothing of this kind in 30 days."
+      />
+      {who?.kind === "operator" && who.role === "owner" && <Webhooks at="/admin/webhooks" events={ALERTS} />}
+    </>
+  );
+}
