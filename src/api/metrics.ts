@@ -1,6 +1,6 @@
 /**
  * `GET /metrics` for Prometheus: bearer `METRICS_TOKEN`, which opens nothing else. Without one, or with a short one, there
- * is no such path.
+ * is no such path. `?accounts=true` names the accounts that were charged most, too.
  */
 import { equalInConstantTime } from "../core/account/api-key.ts";
 import { metricsText } from "../core/metrics.ts";
@@ -19,7 +19,8 @@ export async function metrics(env: Env, request: Request): Promise<Response | un
       headers: { "www-authenticate": "Bearer", "cache-control": "no-store" },
     });
   }
-  return new Response(metricsText(await readMetrics(env.BOOKS)), {
+  const accounts = new URL(request.url).searchParams.get("accounts") === "true";
+  return new Response(metricsText(await readMetrics(env.BOOKS, accounts)), {
     headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8", "cache-control": "no-store" },
   });
 }

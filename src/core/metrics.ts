@@ -34,6 +34,8 @@ interface Metric {
   readonly metric: string;
   readonly labels: readonly string[];
   readonly unit?: number;
+  /** Shown where accounts are asked for. */
+  readonly ofAccounts?: true;
   readonly help: string;
 }
 
@@ -56,13 +58,42 @@ const COUNTERS: readonly Metric[] = [
   { name: "cost_corrected", metric: "cost_corrected_usd", labels: [], unit: NANO, help: CORRECTED },
   { name: "loss", metric: "loss_usd", labels: [], unit: NANO, help: "What nobody pays, as an upper bound" },
   { name: "loss_corrected", metric: "loss_corrected_usd", labels: [], unit: NANO, help: CORRECTED },
+  {
+    name: "calls_of",
+    metric: "account_calls",
+    labels: ["account"],
+    ofAccounts: true,
+    help: "Calls of the accounts that were charged most",
+  },
+  {
+    name: "revenue_of",
+    metric: "account_revenue_usd",
+    labels: ["account"],
+    unit: NANO,
+    ofAccounts: true,
+    help: "What they were charged",
+  },
+  {
+    name: "revenue_of_corrected",
+    metric: "account_revenue_corrected_usd",
+    labels: ["account"],
+    unit: NANO,
+    ofAccounts: true,
+    help: CORRECTED,
+  },
 ];
+
+const namesOf = (ofAccounts: boolean): readonly string[] =>
+  COUNTERS.filter((one) => (one.ofAccounts ?? false) === ofAccounts).map(({ name }) => name);
+/** Names of the counters in the books: those of all, and those of accounts. */
+export const COUNTER_NAMES = { all: namesOf(false), accounts: namesOf(true) };
 
 export function metricsText({ counters, ever, gauges, booksBytes }: Figures): string {
   const lines: string[] = [];
-  for (const { name, metric, labels, unit = 1, help } of COUNTERS) {
-    head(lines, `${metric}_total`, "counter", help);
+  for (const { name, metric, labels, unit = 1, ofAccounts, help } of COUNTERS) {
     const found = counters.filter((counter) => counter.name === name);
+    if (ofAccounts && found.length === 0) continue;
+    head(lines, `${metric}_total`, "counter", help);
     if (found.length === 0 && labels.length === 0) lines.push(`tollgate_${metric}_total 0`);
     for (const one of found) {
       const pairs = labels.map((label, index) => [label, one.labels[index] ?? ""] as const);

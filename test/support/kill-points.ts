@@ -81,21 +81,46 @@ export const RENTAL_KILL_POINTS = {
   told: { file: LISTS, line: "reportUnknown(kind, unknown, tables, ports.upstream);", where: "after" },
 } as const satisfies Record<string, Point>;
 
-const ALL_POINTS: Readonly<Record<string, Point>> = { ...KILL_POINTS, ...RENTAL_KILL_POINTS };
+/** Those on the way of an alert. */
+export const ALERT_KILL_POINTS = {
+  // It is in the books, and its deliveries are in no queue.
+  "alerts stored": {
+    file: "platform/webhooks/raise.ts",
+    line: "if (deliveries > 0) await queueDue(env, nowMs)",
+    where: "before",
+    when: "deliveries > 0",
+  },
+  claimed: { file: "platform/webhooks/deliver.ts", line: "const sent = await send(", where: "before" },
+  // Its receiver has it, and the books do not know.
+  received: {
+    file: "platform/webhooks/deliver.ts",
+    line: "if (sent.problem !== null) return failed(",
+    where: "before",
+  },
+} as const satisfies Record<string, Point>;
+
+const ALL_POINTS: Readonly<Record<string, Point>> = { ...KILL_POINTS, ...RENTAL_KILL_POINTS, ...ALERT_KILL_POINTS };
 export type RentalPoint = keyof typeof RENTAL_KILL_POINTS;
-export type PointName = keyof typeof KILL_POINTS | RentalPoint;
+export type AlertPoint = keyof typeof ALERT_KILL_POINTS | "settled" | "outbox written" | "consumer wrote";
+export type PointName = keyof typeof KILL_POINTS | RentalPoint | AlertPoint;
 
 export const pointsIn = (file: string): readonly Point[] =>
   Object.values(ALL_POINTS).filter((point) => point.file === file);
 
 const OBSERVE = "core/compute/observe.ts";
-/** What takes minutes takes seconds: to send again what was not confirmed, to give up a launch, to repeat an extension. */
+const DELIVERIES = "platform/d1/deliveries.ts";
+/**
+ * What takes minutes takes seconds: to send again what was not confirmed, to give up a launch, to repeat an extension, to
+ * take up a delivery that broke off.
+ */
 const QUICKER = [
   {
     file: "platform/account/tables/outbox.ts",
     from: "RESEND_AFTER_MS = 120_000",
     to: "RESEND_AFTER_MS = 1_000",
   },
+  { file: DELIVERIES, from: "QUEUED_MS = 120_000", to: "QUEUED_MS = 1_000" },
+  { file: DELIVERIES, from: "CLAIMED_MS = 60_000", to: "CLAIMED_MS = 1_000" },
   { file: OBSERVE, from: "CREATE_PROOF_MS = 120_000", to: "CREATE_PROOF_MS = 4_000" },
   { file: OBSERVE, from: "EXTEND_PROOF_MS = 60_000", to: "EXTEND_PROOF_MS = 4_000" },
 ] as const;

@@ -99,6 +99,18 @@ describe("alerts of an account", () => {
     expect(typesOf(await told(stub, queue))).toHaveLength(12);
   });
 
+  it("tell where a budget stands once it is lowered, with no call", async () => {
+    const { stub } = await newAccount({ balance: 1_000, key: { limits: limits({ maxBudgetNanoUsd: 900 }) } });
+    await inParallel(stub, 4, 10);
+    const queue = await fakeQueue(stub);
+    const lower = () => stub.amend({ limits: limits({ maxBudgetNanoUsd: 50 }) });
+    await lower();
+    await lower();
+    const percents = async () =>
+      (await told(stub, queue)).flatMap((alert) => (alert.type === "budget.threshold" ? [alert.data.percent] : []));
+    expect(await percents()).toEqual([50, 80]);
+  });
+
   it("are written by calls that cross a threshold, and by no other", async () => {
     const { stub } = await newAccount({ balance: 1_000, key: { limits: limits({ maxBudgetNanoUsd: 100 }) } });
     await inParallel(stub, 4, 10);

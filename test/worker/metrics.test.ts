@@ -21,9 +21,9 @@ interface Family {
   }[];
 }
 
-async function scrape(token = TOKEN, values: object = { METRICS_TOKEN: TOKEN }) {
+async function scrape(token = TOKEN, values: object = { METRICS_TOKEN: TOKEN }, query = "") {
   const headers = { authorization: `Bearer ${token}` };
-  const request = new Request("http://gateway.test/metrics", { headers });
+  const request = new Request(`http://gateway.test/metrics${query}`, { headers });
   const response = await (worker as unknown as { fetch(...all: unknown[]): Promise<Response> }).fetch(
     request,
     { ...env, ...values },
@@ -31,8 +31,8 @@ async function scrape(token = TOKEN, values: object = { METRICS_TOKEN: TOKEN }) 
   );
   return { status: response.status, text: await response.text() };
 }
-async function families(): Promise<Map<string, Family>> {
-  const { text } = await scrape();
+async function families(query = ""): Promise<Map<string, Family>> {
+  const { text } = await scrape(TOKEN, { METRICS_TOKEN: TOKEN }, query);
   return new Map((parse(text) as Family[]).map((family) => [family.name.replace("tollgate_", ""), family]));
 }
 const total = (all: Map<string, Family>, name: string, labels: Record<string, string> = {}): number =>
@@ -126,4 +126,23 @@ it("shows what accounts last said of themselves, summed", async () => {
   expect(total(all, "outbox_events")).toBe(4);
   expect(total(all, "storage_bytes", { store: "accounts" })).toBe(2_000);
   expect(total(all, "storage_bytes", { store: "d1" })).toBeGreaterThan(0);
+});
+
+it("names accounts only where they are asked for, the hundred that were charged most, and sums as the reports do", async () => {
+  const charged = (account: string, priceNanoUsd: number, late = false) =>
+    event({ account: account as never, priceNanoUsd, ...(late && { late, latencyMs: 0 }) });
+  const events = Array.from({ length: 120 }, (_, index) => charged(`a${index}"\n`, 1_000 + index));
+  await deliver([message(...events, charged('a119"\n', -19, true))]);
+  expect([...(await families()).keys()].filter((name) => name.startsWith("account"))).toEqual([]);
+  const all = await families("?accounts=true");
+  const of = (name: string) =>
+    new Map((all.get(name)?.metrics ?? []).map(({ labels, value }) => [labels?.account, Number(value)]));
+  const revenue = of("account_revenue_usd_total");
+  expect(revenue.size).toBe(100);
+  expect(revenue.has('a19"\n')).toBe(false);
+  expect(of("account_calls_total").size).toBe(100);
+  const [row] = (await report(`group_by=account&from=${START}&order_by=price_usd&limit=1`)) as [Record<string, number>];
+  const corrected = of("account_revenue_corrected_usd_total").get('a119"\n') ?? 0;
+  expect((revenue.get('a119"\n') ?? 0) - corrected).toBeCloseTo(1_100e-9, 15);
+  expect(row?.price_usd).toBeCloseTo(1_118e-9, 15);
 });

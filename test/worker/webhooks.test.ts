@@ -1,13 +1,21 @@
-import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import {
+  createExecutionContext,
+  createMessageBatch,
+  getQueueResult,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Alert } from "../../src/core/alerts/alert.ts";
-import { FAILING_LIFE_MS, RETRY_AFTER_MS } from "../../src/core/alerts/retries.ts";
+import { FAILING_LIFE_MS, MOST_WAITING, RETRY_AFTER_MS } from "../../src/core/alerts/retries.ts";
 import { type AccountId, asId } from "../../src/core/ids.ts";
+import { consumeUsage } from "../../src/platform/queue/usage.ts";
 import { consumeWebhooks } from "../../src/platform/webhooks/deliver.ts";
 import { queueDue, raise } from "../../src/platform/webhooks/raise.ts";
-import { fakeClock } from "../support/worker/account-support.ts";
+import { tellBooksSize } from "../../src/platform/webhooks/upkeep.ts";
+import { fakeClock, fakeQueue, newAccount, request, settlement } from "../support/worker/account-support.ts";
 import { call, done, type Json } from "../support/worker/operator.ts";
 
 const DAY = 86_400_000;
@@ -153,6 +161,46 @@ describe("a delivery", () => {
   });
 });
 
+it("what an object finds comes to the operator alone: a call sold at a loss, a store that is 70 % full", async () => {
+  const { id } = await make(["margin.negative", "store.filling"], "https://watch.example.com/");
+  const { stub, number } = await newAccount({ balance: 10_000 });
+  const tenants = {
+    id: "wh_t",
+    account: `acc-${number}`,
+    url: URL_OF,
+    events: JSON.stringify(["margin.negative", "store.filling"]),
+  };
+  await env.BOOKS.prepare(
+    "insert into webhooks (id, account, url, events, secret, created_ms) values (?, ?, ?, ?, '', 0)",
+  )
+    .bind(...Object.values(tenants))
+    .run();
+  const queue = await fakeQueue(stub);
+  await runInDurableObject(stub, (_, { storage }) => {
+    Object.defineProperty(storage.sql, "databaseSize", { configurable: true, value: 7_000_000_000 });
+  });
+  await stub.admit(request("c1", 10));
+  await stub.settle(settlement("c1", 10, { costNanoUsd: 99 }));
+  for (let alarm = 0; alarm < 3; alarm++) {
+    advance(2_000);
+    await runInDurableObject(stub, (_, { storage }) => storage.setAlarm(Date.now()));
+    await runDurableObjectAlarm(stub);
+  }
+  const messages = queue.messages.map((body, index) => ({ id: `u${index}`, timestamp: new Date(), attempts: 1, body }));
+  await consumeUsage(createMessageBatch("tollgate-usage", messages), values);
+  for (let run = 0; run < 2; run++) await tellBooksSize(values, 7_000_000_000, Date.now());
+  await drain();
+  expect(received.map(({ url, body }) => [url, JSON.parse(body)])).toMatchObject([
+    [
+      "https://watch.example.com/",
+      { type: "margin.negative", data: { call: "c1", price_usd: 10e-9, cost_usd: 99e-9 } },
+    ],
+    ["https://watch.example.com/", { type: "store.filling", data: { store: "account", bytes: 7_000_000_000 } }],
+    ["https://watch.example.com/", { type: "store.filling", data: { account: null, store: "d1" } }],
+  ]);
+  expect(await deliveriesOf(id)).toHaveLength(3);
+});
+
 describe("a receiver that fails", () => {
   it("is tried at the times of the schedule under one id, then given up", async () => {
     answer = () => new Response("no", { status: 500 });
@@ -192,14 +240,15 @@ describe("a receiver that fails", () => {
     expect(await done("GET", `/webhooks/${gone.id}`)).toMatchObject({ enabled: false, disabled_why: "gone" });
     const failing = await make(["balance.empty"]);
     answer = (url) => new Response(null, { status: url === URL_OF ? 503 : 200 });
-    await tell({ type: "balance.empty" });
-    await drain();
-    queued = [];
-    advance(FAILING_LIFE_MS);
-    await tell({ type: "balance.empty" });
-    await drain();
+    for (let days = 0; days <= 5; days++) {
+      expect(await done("GET", `/webhooks/${failing.id}`)).toMatchObject({ enabled: true, disabled_why: null });
+      await tell({ type: "balance.empty" });
+      await drain();
+      queued = [];
+      advance(DAY);
+    }
     expect(await done("GET", `/webhooks/${failing.id}`)).toMatchObject({ enabled: false, disabled_why: "failing" });
-    expect((await deliveriesOf(failing.id)).map(({ state }) => state)).toEqual(["failed", "failed"]);
+    expect(new Set((await deliveriesOf(failing.id)).map(({ state }) => state))).toEqual(new Set(["failed"]));
     const heard = received
       .filter(({ url }) => url.startsWith("https://watch"))
       .map(({ body }) => JSON.parse(body).data);
@@ -230,6 +279,23 @@ describe("a receiver that fails", () => {
     expect((await done("GET", `/webhooks/${id}`)).failing_since).toBeNull();
   });
 
+  it("and is not asked for days has not failed all the time: it is disabled by tries, not by silence", async () => {
+    const { id } = await make();
+    answer = () => new Response(null, { status: 503 });
+    await tell();
+    await drain();
+    queued = [];
+    advance(FAILING_LIFE_MS + DAY);
+    await env.BOOKS.prepare("update webhook_deliveries set state = 'failed'").run();
+    await tell();
+    await drain();
+    expect(await done("GET", `/webhooks/${id}`)).toMatchObject({ enabled: true });
+    expect(queued).toHaveLength(1);
+    advance(4 * DAY);
+    await done("PATCH", `/webhooks/${id}`, { url: "https://moved.example.com/" });
+    expect(await done("GET", `/webhooks/${id}`)).toMatchObject({ failing_since: null });
+  });
+
   it("is not followed elsewhere, and its answer's body is not read", async () => {
     const { id } = await make();
     const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(65_536)) });
@@ -252,6 +318,56 @@ describe("a receiver that fails", () => {
     expect(received.filter(({ url }) => url === URL_OF)).toHaveLength(1);
     expect(await deliveriesOf(other.id)).toMatchObject([{ state: "delivered" }]);
     expect(queued.filter(({ delaySeconds }) => delaySeconds >= 60)).toHaveLength(8);
+    // Once it is back it gets them all, without their waits.
+    answer = () => new Response(null, { status: 200 });
+    advance(6_000);
+    await attempt([queued.shift()?.delivery ?? 0]);
+    await drain();
+    expect(received.filter(({ url }) => url === URL_OF)).toHaveLength(10);
+  });
+
+  it("has a thousand deliveries waiting at most; what comes on top can be sent again", async () => {
+    answer = () => new Response(null, { status: 500 });
+    const { id } = await make();
+    await tell();
+    await drain();
+    await raise(
+      values,
+      Array.from({ length: MOST_WAITING }, () => alert()),
+      Date.now(),
+    );
+    await tell();
+    expect((await deliveriesOf(id)).slice(0, 2)).toMatchObject([
+      { state: "failed", problem: "too_many" },
+      { state: "pending" },
+    ]);
+    // Those that wait come back as seldom as they can be served.
+    queued = queued.slice(0, 5);
+    const [first = 0] = queued.map(({ delivery }) => delivery);
+    await attempt([first + 1, first + 2]);
+    expect(queued.slice(5).map(({ delaySeconds }) => delaySeconds >= 3_600)).toEqual([]);
+    const rows = await env.BOOKS.prepare("select next_ms from webhook_deliveries where seq > ?1 and next_ms > ?2")
+      .bind(first, Date.now() + 3_500_000)
+      .all();
+    expect(rows.results).toHaveLength(2);
+  });
+
+  it("only answers slowly has pauses too", async () => {
+    const { id } = await make();
+    answer = async () => {
+      advance(5_000);
+      return new Response(null, { status: 200 });
+    };
+    await tell();
+    await drain();
+    await tell();
+    await drain();
+    expect(received).toHaveLength(1);
+    advance(50_000);
+    await tell();
+    await drain();
+    expect(received).toHaveLength(2);
+    expect(await done("GET", `/webhooks/${id}`)).toMatchObject({ failing_since: null });
   });
 
   it("whose message was lost is queued again by the scheduled run", async () => {

@@ -59,7 +59,9 @@ const DeliveryAnswer = z
     status: z.nullable(z.int()).check(z.describe("Of the last try's answer")),
     problem: z
       .nullable(z.string())
-      .check(z.describe("Why the last try failed: `status`, `redirect`, `timeout`, `unreachable`, `disabled`")),
+      .check(
+        z.describe("Why the last try failed: `status`, `redirect`, `timeout`, `unreachable`, `disabled`, `too_many`"),
+      ),
     latency_ms: z.nullable(z.int()),
     created_at: timeAnswer,
     tried_at: z.nullable(timeAnswer),

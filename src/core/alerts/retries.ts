@@ -22,7 +22,7 @@ export function retryAfterMs(attempts: number, chance: number): number | null {
   return waitMs === undefined ? null : Math.round(waitMs * (1 + JITTER * chance));
 }
 
-/** A receiver that only fails is given up after this. */
+/** A receiver that only fails is given up after this. Longer than all tries of one alert take. */
 export const FAILING_LIFE_MS = 5 * DAY;
 const GONE = 410;
 
@@ -32,11 +32,24 @@ export function disabledBy(status: number | null, failingSinceMs: number, nowMs:
   return nowMs - failingSinceMs >= FAILING_LIFE_MS ? "failing" : undefined;
 }
 
+/** A receiver that was not tried for so long is not held to be failing since then. */
+export const FORGOTTEN_MS = 2 * DAY;
+
 /** While a receiver fails it is tried at most this often, so that its many alerts hold up nobody else's. */
 export const FAILING_PAUSE_MS = 4 * SECOND;
-const PUT_OFF_MS = 60 * SECOND;
-/** How long a try is put off that comes too soon after a failed one. */
-export const putOffMs = (chance: number): number => Math.round(PUT_OFF_MS * (1 + chance));
+/** One that takes longer than this is slow: it waits ten times what it took, so that it keeps few places busy. */
+const SLOW_MS = 3 * SECOND;
+const SLOW_PAUSES = 10;
+/** How long a receiver is left alone after a try. */
+export const pauseMs = (failed: boolean, tookMs: number): number =>
+  Math.max(failed ? FAILING_PAUSE_MS : 0, tookMs > SLOW_MS ? SLOW_PAUSES * tookMs : 0);
+
+const [LEAST_PUT_OFF_MS, MOST_PUT_OFF_MS] = [60 * SECOND, HOUR];
+/** How long a try is put off that comes during a pause. `backlogMs`: what all that wait there take, one by one. */
+export const putOffMs = (backlogMs: number, chance: number): number =>
+  Math.round(Math.min(MOST_PUT_OFF_MS, Math.max(LEAST_PUT_OFF_MS, backlogMs)) * (1 + chance));
+/** Deliveries that may wait for a receiver that fails; what comes on top has failed at once. */
+export const MOST_WAITING = 1_000;
 
 /** Both secrets sign for so long after a rotation. */
 export const ROTATION_MS = DAY;

@@ -2,9 +2,10 @@
 import type { News } from "../alerts/alert.ts";
 import { isOfTenants } from "./upstream-report.ts";
 
-/** Tries at one upstream that ended alike. */
+/** Tries at one target that ended alike. */
 export interface TryCount {
   readonly upstream: string;
+  readonly model: string;
   readonly result: string;
   readonly tries: number;
 }
@@ -20,8 +21,11 @@ export interface KnownState {
 export const WATCHED_MS = 300_000;
 /** Fewer failures than this are no outage. */
 const LEAST_FAILED = 3;
-/** Down: so large a part of its tries failed. */
-const DOWN_PART = 0.5;
+/**
+ * A target fails with so large a part of its tries, an upstream with so large a part of its targets: what a tenant deployed
+ * neither brings its upstream down by failing nor hides that others fail.
+ */
+const BAD_PART = 0.5;
 /** The credential is wrong, the operator's account there is empty, or closed. */
 const REFUSALS = new Set(["status_401", "status_402", "status_403"]);
 
@@ -37,13 +41,11 @@ export interface StateChange {
 export function watchUpstreams(counts: readonly TryCount[], known: readonly KnownState[]): readonly StateChange[] {
   const changes: StateChange[] = [];
   for (const [upstream, results] of Map.groupBy(counts, (count) => count.upstream)) {
-    const sum = (of: (result: string) => boolean) =>
-      results.filter(({ result }) => of(result)).reduce((total, { tries }) => total + tries, 0);
-    const tries = sum(() => true);
-    const failed = sum((result) => result !== "answered" && !isOfTenants(result));
+    const tries = sum(results, () => true);
+    const failed = sum(results, isFailure);
     const was = (state: WatchedState) => known.find((one) => one.upstream === upstream && one.state === state);
     const down = was("down");
-    const bad = failed >= tries * DOWN_PART;
+    const bad = mostTargets(results, (of) => sum(of, isFailure) >= sum(of, () => true) * BAD_PART);
     if (!down && bad && failed >= LEAST_FAILED) {
       const news: News = { type: "upstream.down", data: { upstream, tries, failed } };
       changes.push({ upstream, state: "down", holds: true, news });
@@ -52,7 +54,8 @@ export function watchUpstreams(counts: readonly TryCount[], known: readonly Know
       const data = { upstream, down_since: new Date(down.sinceMs).toISOString() };
       changes.push({ upstream, state: "down", holds: false, news: { type: "upstream.recovered", data } });
     }
-    const refusal = results.find(({ result }) => REFUSALS.has(result))?.result;
+    const refused = mostTargets(results, (of) => of.some(isRefusal));
+    const refusal = refused ? results.find(isRefusal)?.result : undefined;
     if (refusal !== undefined && !was("refuses")) {
       const news: News = { type: "upstream.refuses_operator", data: { upstream, result: refusal } };
       changes.push({ upstream, state: "refuses", holds: true, news });
@@ -62,4 +65,15 @@ export function watchUpstreams(counts: readonly TryCount[], known: readonly Know
     }
   }
   return changes;
+}
+
+const isFailure = ({ result }: TryCount): boolean => result !== "answered" && !isOfTenants(result);
+const isRefusal = ({ result }: TryCount): boolean => REFUSALS.has(result);
+
+const sum = (counts: readonly TryCount[], of: (count: TryCount) => boolean): number =>
+  counts.filter(of).reduce((total, { tries }) => total + tries, 0);
+
+function mostTargets(counts: readonly TryCount[], are: (of: readonly TryCount[]) => boolean): boolean {
+  const targets = [...Map.groupBy(counts, ({ model }) => model).values()];
+  return targets.filter(are).length >= targets.length * BAD_PART;
 }

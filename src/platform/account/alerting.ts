@@ -6,7 +6,7 @@ import { budgetWindow } from "../../core/account/budgets.ts";
 import { floorOf } from "../../core/account/ledger.ts";
 import type { Key, Limits } from "../../core/account/tenant.ts";
 import { budgetStep, type Purse, purseAlerts } from "../../core/alerts/thresholds.ts";
-import type { AccountId } from "../../core/ids.ts";
+import { type AccountId, asId, type KeyId, type TeamId } from "../../core/ids.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import type { LimitLevel } from "../../core/refusal.ts";
 import { isFilling, STORE_LIMIT_BYTES } from "../store-sizes.ts";
@@ -48,23 +48,15 @@ function tellPurse(books: Books, before: Purse, nowMs: number): void {
 }
 
 function tellBudgets(books: Books, { keyId, teamId }: Party, nowMs: number): void {
-  const account = books.tenants.account();
-  tellBudget(books, { level: "key", of: keyId, subject: `key:${keyId}`, limits: books.keys.limits(keyId) }, nowMs);
-  if (teamId !== null) {
-    const limits = books.tenants.team(teamId)?.limits ?? null;
-    tellBudget(books, { level: "team", of: teamId, subject: `team:${teamId}`, limits }, nowMs);
-  }
-  tellBudget(books, { level: "account", of: account.id, subject: "account", limits: account.limits }, nowMs);
+  tellBudget(books, "key", keyId, nowMs);
+  if (teamId !== null) tellBudget(books, "team", teamId, nowMs);
+  tellBudget(books, "account", books.tenants.account().id, nowMs);
 }
 
-interface Level {
-  readonly level: LimitLevel;
-  readonly of: string;
-  readonly subject: Subject;
-  readonly limits: Limits | null;
-}
-
-function tellBudget(books: Books, { level, of, subject, limits }: Level, nowMs: number): void {
+/** Where does one budget stand? Asked after a charge, and after a change of the budget. `of`: the id of its level. */
+export function tellBudget(books: Books, level: LimitLevel, of: string, nowMs: number): void {
+  const subject = (level === "account" ? level : `${level}:${of}`) as Subject;
+  const limits = limitsOf(books, level, of);
   if (!limits || limits.maxBudgetNanoUsd === null) return;
   const { budgetDuration: duration, maxBudgetNanoUsd: budgetNanoUsd } = limits;
   const { firstDay, endsAtMs } = budgetWindow(duration, nowMs);
@@ -84,6 +76,11 @@ function tellBudget(books: Books, { level, of, subject, limits }: Level, nowMs: 
     };
     books.alerts.tell(books.tenants.account().id, { type: "budget.threshold", data }, nowMs);
   }
+}
+
+function limitsOf({ keys, tenants }: Books, level: LimitLevel, of: string): Limits | null {
+  if (level === "key") return keys.limits(asId<KeyId>(of));
+  return level === "team" ? (tenants.team(asId<TeamId>(of))?.limits ?? null) : tenants.account().limits;
 }
 
 export const keyNamed = ({ id, name, team }: Key) => ({ key: id, name, team });

@@ -21,7 +21,7 @@ import {
 import type { Key, Scope, TooMany } from "../../core/account/tenant.ts";
 import type { Outcome } from "../../core/outcome.ts";
 import { authenticate } from "./admission.ts";
-import { keyNamed } from "./alerting.ts";
+import { keyNamed, tellBudget } from "./alerting.ts";
 import type { Caps } from "./settings.ts";
 import type { Books, LiveCaller } from "./state.ts";
 
@@ -85,6 +85,7 @@ function actOnKey(books: Books, action: KeyAction, target: Key | undefined, nowM
       if (action.changes.team !== target?.team && !tenants.mayHold(action.changes.team)) return { kind: "no_team" };
       if (grantsCompute(books, action.changes.scopes, target)) return { kind: "compute_not_enabled" };
       if (target) keys.amend(target, action.changes, nowMs);
+      tellBudget(books, "key", action.id, nowMs);
       break;
     case "revoke_key":
       keys.revoke(action.id, nowMs);
@@ -121,7 +122,10 @@ function manageTeam(books: Books, ceiling: Ceiling, action: TeamAction, nowMs: n
     if (tenants.atLeastTeams(caps.teams)) return tooMany(caps.teams);
     tenants.createTeam(action.id, action.fields, nowMs);
   }
-  if (action.kind === "amend_team" && target) tenants.amendTeam(target.team, action.changes);
+  if (action.kind === "amend_team" && target) {
+    tenants.amendTeam(target.team, action.changes);
+    tellBudget(books, "team", action.id, nowMs);
+  }
   if (action.kind === "delete_team") tenants.deleteTeam(action.id, nowMs);
   const team = tenants.team(action.id);
   return team ? { kind: "team", team } : { kind: "unknown" };

@@ -25,6 +25,7 @@ import type {
 } from "../../core/account/tenant.ts";
 import type { LedgerPart, PartsAsked } from "../../core/archive/archived-ledger.ts";
 import type { AccountId, AccountNumber, KeyDigest, KeyId, TeamId } from "../../core/ids.ts";
+import { tellBudget } from "./alerting.ts";
 import { audit } from "./audit.ts";
 import { closeAccount } from "./closing.ts";
 import { entriesOf } from "./compute/entries.ts";
@@ -56,6 +57,7 @@ export abstract class TenantCalls extends AccountStore {
   async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
     this.store.transact((books, nowMs) => {
       books.tenants.amend(changes, books.money(), nowMs);
+      tellBudget(books, "account", books.tenants.account().id, nowMs);
       turnUnpaid(books, nowMs);
     });
     return this.describe();

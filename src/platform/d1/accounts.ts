@@ -80,8 +80,8 @@ export async function renameAccount(books: D1Database, account: AccountRow, name
 }
 
 /**
- * Marks an account deleted and removes its own aliases and instances from routing, in one transaction. Its prices and
- * usage stay as history. Returns true if routing changed.
+ * Marks an account deleted and removes its own aliases and instances from routing and its webhooks, in one transaction.
+ * Its prices and usage stay as history. Returns true if routing changed.
  */
 export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<boolean> {
   const [, ...removed] = await books.batch([
@@ -91,8 +91,12 @@ export async function markDeleted(books: D1Database, account: AccountRow, nowMs:
     books.prepare("delete from aliases where account = ?1").bind(account.id),
     books.prepare("delete from instances where account = ?1").bind(account.id),
     books.prepare("delete from compute_templates where account = ?1").bind(account.id),
+    books
+      .prepare("delete from webhook_deliveries where webhook in (select id from webhooks where account = ?1)")
+      .bind(account.id),
+    books.prepare("delete from webhooks where account = ?1").bind(account.id),
   ]);
-  return removed.some(({ meta }) => meta.changes > 0);
+  return removed.slice(0, 3).some(({ meta }) => meta.changes > 0);
 }
 
 /** Includes deleted accounts; undefined if no account with this id was ever opened. */

@@ -3,9 +3,9 @@
  * what breaks off is taken up again, and what is queued twice is tried once at a time.
  */
 import type { StoredAlert } from "../../core/alerts/message.ts";
-import { FAILING_PAUSE_MS } from "../../core/alerts/retries.ts";
+import { pauseMs } from "../../core/alerts/retries.ts";
 import { cutPage } from "./cut-page.ts";
-import { findWebhook, type WebhookRow } from "./webhooks.ts";
+import { takeTurn, type WebhookRow } from "./webhooks.ts";
 
 /** A message of the queue that was lost is sent again after this. */
 const QUEUED_MS = 120_000;
@@ -43,8 +43,8 @@ export interface Claimed {
   readonly alert: StoredAlert;
 }
 
-/** `nothing`: it is not due, or somebody else's. `too_soon`: its webhook fails and was just tried. */
-export type Claim = Claimed | "nothing" | "too_soon";
+/** `nothing`: it is not due, or somebody else's. `backlogMs`: its webhook has a pause, and this much waits there. */
+export type Claim = Claimed | "nothing" | { readonly backlogMs: number };
 
 export async function claim(books: D1Database, seq: number, nowMs: number): Promise<Claim> {
   const [mine] = (
@@ -52,30 +52,31 @@ export async function claim(books: D1Database, seq: number, nowMs: number): Prom
       .prepare(
         `update webhook_deliveries set claimed_until_ms = ?2 + ${CLAIMED_MS}
          where seq = ?1 and state = 'pending' and next_ms <= ?2 + ${EARLY_MS} and claimed_until_ms <= ?2
-         returning webhook, alert, attempts, (select account from webhooks where id = webhook) as account`,
+         returning webhook, alert, attempts`,
       )
       .bind(seq, nowMs)
-      .all<{ webhook: string; alert: string; attempts: number; account: string | null }>()
+      .all<{ webhook: string; alert: string; attempts: number }>()
   ).results;
   if (!mine) return "nothing";
-  const [row, alert, paced] = await Promise.all([
-    findWebhook(books, mine.account, mine.webhook),
-    books
-      .prepare("select id, type, account, at_ms as atMs, data from alerts where id = ?1")
-      .bind(mine.alert)
-      .first<Omit<StoredAlert, "data"> & { data: string }>(),
-    books
-      .prepare(
-        `update webhooks set tried_ms = ?2
-         where id = ?1 and (failing_since_ms is null or coalesce(tried_ms, 0) <= ?2 - ${FAILING_PAUSE_MS})`,
-      )
-      .bind(mine.webhook, nowMs)
-      .run(),
-  ]);
-  if (!row || !alert || row.disabledMs !== null) return "nothing";
-  if (paced.meta.changes === 0) return "too_soon";
-  return { seq, attempts: mine.attempts, webhook: row, alert: { ...alert, data: JSON.parse(alert.data) } };
+  const webhook = await takeTurn(books, mine.webhook, nowMs);
+  if (!webhook) return { backlogMs: await backlogOf(books, mine.webhook) };
+  const alert = await books
+    .prepare("select id, type, account, at_ms as atMs, data from alerts where id = ?1")
+    .bind(mine.alert)
+    .first<Omit<StoredAlert, "data"> & { data: string }>();
+  return alert
+    ? { seq, attempts: mine.attempts, webhook, alert: { ...alert, data: JSON.parse(alert.data) } }
+    : "nothing";
 }
+
+const backlogOf = async (books: D1Database, webhook: string): Promise<number> =>
+  (await books
+    .prepare(
+      `select pause_ms * (select count(*) from webhook_deliveries where webhook = ?1 and state = 'pending') as backlog
+       from webhooks where id = ?1`,
+    )
+    .bind(webhook)
+    .first<number>("backlog")) ?? 0;
 
 /** It is tried again at `nextMs`. `queued`: by a message of the queue that comes then. */
 export const putOff = (books: D1Database, seq: number, nextMs: number, queued: boolean): D1PreparedStatement =>
@@ -89,17 +90,33 @@ interface Tried {
   readonly ms: number;
 }
 
+/** A receiver that is back gets what was put off meanwhile, once it is queued. */
 export const noteDelivered = (books: D1Database, claimed: Claimed, tried: Tried, nowMs: number) => [
   note(books, claimed, "delivered", tried, nowMs),
-  books.prepare("update webhooks set failing_since_ms = null where id = ?1").bind(claimed.webhook.id),
+  books
+    .prepare("update webhooks set failing_since_ms = null, pause_ms = ?2 where id = ?1")
+    .bind(claimed.webhook.id, pauseMs(false, tried.ms)),
+  ...(isBack(claimed)
+    ? [
+        books
+          .prepare(
+            `update webhook_deliveries set next_ms = ?2, queued_until_ms = 0
+             where webhook = ?1 and state = 'pending' and attempts = 0 and claimed_until_ms <= ?2`,
+          )
+          .bind(claimed.webhook.id, nowMs),
+      ]
+    : []),
 ];
+
+/** Whether it failed until now. */
+export const isBack = ({ webhook }: Claimed): boolean => webhook.failingSinceMs !== null;
 
 /** `over`: it is not tried again. */
 export const noteFailed = (books: D1Database, claimed: Claimed, tried: Tried, over: boolean, nowMs: number) => [
   note(books, claimed, over ? "failed" : "pending", tried, nowMs),
   books
-    .prepare("update webhooks set failing_since_ms = coalesce(failing_since_ms, ?2) where id = ?1")
-    .bind(claimed.webhook.id, nowMs),
+    .prepare("update webhooks set failing_since_ms = coalesce(failing_since_ms, ?2), pause_ms = ?3 where id = ?1")
+    .bind(claimed.webhook.id, nowMs, pauseMs(true, tried.ms)),
 ];
 
 const note = (

@@ -4,7 +4,7 @@
  * reports show. Durations and tries are in the histograms, in the rows of all time.
  */
 import type { Gauges } from "../../core/account/hold.ts";
-import type { Counter, Ever } from "../../core/metrics.ts";
+import { COUNTER_NAMES, type Counter, type Ever } from "../../core/metrics.ts";
 import { EVER, histogramOf } from "./histograms.ts";
 
 /** Names of models that exist; a label has no other. */
@@ -17,15 +17,15 @@ const GAUGES: { readonly [Name in keyof Gauges]: true } = {
   waiting_events: true,
   account_bytes: true,
 };
-const GAUGE_NAMES = Object.keys(GAUGES)
-  .map((name) => `'${name}'`)
-  .join(", ");
+const quoted = (names: readonly string[]): string => names.map((name) => `'${name}'`).join(", ");
+const GAUGE_NAMES = quoted(Object.keys(GAUGES));
 
 /** D1 takes few terms in a union. Goes before the statement that writes these events. Its rows carry the time before which none are written. */
 const COUNT = `
   with events (event) as materialized (select value from json_each(?1)),
   fresh as materialized (
-    select json_extract(event, '$.endpoint') as endpoint, ${KNOWN_MODEL("json_extract(event, '$.model')")} as model,
+    select json_extract(event, '$.endpoint') as endpoint, json_extract(event, '$.account') as account,
+      ${KNOWN_MODEL("json_extract(event, '$.model')")} as model,
       json_extract(event, '$.status') / 100 as class, json_extract(event, '$.outcome') as outcome,
       coalesce(json_extract(event, '$.late'), 0) as late,
       coalesce(json_extract(event, '$.usage.input_tokens'), 0) as input,
@@ -48,6 +48,8 @@ const COUNT = `
         then json_array(endpoint, model, iif(class between 1 and 5, class || 'xx', 'none'), outcome)
         when kind in ('revenue', 'cost', 'loss') then '[]' else json_array(model, kind) end, abs(amount)
     from amounts where amount <> 0
+    union all select kind || '_of' || iif(amount < 0, '_corrected', ''), json_array(account), abs(amount)
+    from amounts where amount <> 0 and kind in ('calls', 'revenue')
     union all select 'messages', '[]', 1
     union all select key, json_array(?3), value from json_each(?2))
   insert into metric_counters (name, labels, value)
@@ -78,16 +80,23 @@ export const countRefusals = (books: D1Database, batch: string, counts: string):
 /** Rows read of each table: far more than a gateway has of names. */
 const MOST_ROWS = 20_000;
 
-export async function readMetrics(books: D1Database) {
-  const [counters, ever, gauges] = await books.batch<Record<string, string | number>>([
-    books
-      .prepare(`select name, labels, value from metric_counters where name not in (${GAUGE_NAMES}) limit ?1`)
-      .bind(MOST_ROWS),
+/** Accounts that are named, where they are asked for. */
+const MOST_ACCOUNTS = 100;
+const OF_ALL = `select name, labels, value from metric_counters where name in (${quoted(COUNTER_NAMES.all)}) limit ?1`;
+const OF_ACCOUNTS = `select name, labels, value from metric_counters where name in (${quoted(COUNTER_NAMES.accounts)})
+  and labels in (select labels from metric_counters where name = 'revenue_of' order by value desc limit ${MOST_ACCOUNTS})
+  limit ?1`;
+
+/** `accounts`: with those that were charged most. */
+export async function readMetrics(books: D1Database, accounts: boolean) {
+  const [counters, ever, gauges, ofAccounts] = await books.batch<Record<string, string | number>>([
+    books.prepare(OF_ALL).bind(MOST_ROWS),
     books.prepare(`select * from histograms where span_ms = ${EVER} and start_ms = 0 limit ?1`).bind(MOST_ROWS),
     books.prepare(`select name, sum(value) as value from metric_counters where name in (${GAUGE_NAMES}) group by name`),
+    ...(accounts ? [books.prepare(OF_ACCOUNTS).bind(MOST_ROWS)] : []),
   ]);
   return {
-    counters: (counters?.results ?? []).map(
+    counters: [...(counters?.results ?? []), ...(ofAccounts?.results ?? [])].map(
       ({ name, labels, value }): Counter => ({
         name: String(name),
         labels: (JSON.parse(String(labels)) as unknown[]).map((label) => String(label ?? "")),

@@ -41,15 +41,15 @@ export async function triesAt(books: D1Database, upstream: string, fromMs: numbe
   }));
 }
 
-/** How the tries at all upstreams ended. */
+/** How the tries at all targets ended. */
 export async function countTries(books: D1Database, fromMs: number): Promise<readonly TryCount[]> {
   const { results } = await books
     .prepare(
       `with calls as (select detail from usage_events
          where ended_ms >= ?1 and detail is not null and late = 0 order by ended_ms desc limit ?2)
-       select json_extract(tried.value, '$.upstream') as upstream, json_extract(tried.value, '$.result') as result,
-         count(*) as tries
-       from calls, json_each(calls.detail, '$.tries') as tried group by 1, 2`,
+       select json_extract(tried.value, '$.upstream') as upstream, json_extract(tried.value, '$.model') as model,
+         json_extract(tried.value, '$.result') as result, count(*) as tries
+       from calls, json_each(calls.detail, '$.tries') as tried group by 1, 2, 3`,
     )
     .bind(fromMs, MOST_CALLS)
     .all<TryCount>();

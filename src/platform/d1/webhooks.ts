@@ -1,5 +1,6 @@
 /** Webhooks: who is told of which alerts. The operator's have no account. Secrets come and go sealed. */
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
+import { FORGOTTEN_MS } from "../../core/alerts/retries.ts";
 import { cutPage } from "./cut-page.ts";
 
 /** Why a webhook gets nothing. */
@@ -50,6 +51,18 @@ export async function findWebhook(
   return stored ? rowOf(stored) : undefined;
 }
 
+/** One that is to be tried now; undefined: it has a pause after its last try. */
+export async function takeTurn(books: D1Database, id: string, nowMs: number): Promise<WebhookRow | undefined> {
+  const { results } = await books
+    .prepare(
+      `update webhooks set tried_ms = ?2, failing_since_ms = iif(tried_ms < ?2 - ${FORGOTTEN_MS}, null, failing_since_ms)
+       where id = ?1 and disabled_ms is null and coalesce(tried_ms, 0) <= ?2 - pause_ms returning ${COLUMNS}`,
+    )
+    .bind(id, nowMs)
+    .all<Stored>();
+  return results[0] && rowOf(results[0]);
+}
+
 export async function listWebhooks(
   books: D1Database,
   account: string | null,
@@ -68,12 +81,15 @@ interface Changes {
   readonly enabled?: boolean | undefined;
 }
 
-/** What is enabled again begins anew: it counts as not failing. */
+/** What is enabled again, or goes elsewhere, begins anew: it counts as not failing. */
 export async function amendWebhook(books: D1Database, id: string, changes: Changes, nowMs: number): Promise<void> {
   const { url = null, events, enabled } = changes;
   const statements = [
     books
-      .prepare("update webhooks set url = coalesce(?2, url), events = coalesce(?3, events) where id = ?1")
+      .prepare(
+        `update webhooks set url = coalesce(?2, url), events = coalesce(?3, events),
+           failing_since_ms = iif(coalesce(?2, url) = url, failing_since_ms, null) where id = ?1`,
+      )
       .bind(id, url, events ? JSON.stringify(events) : null),
   ];
   if (enabled === true) {

@@ -7,11 +7,11 @@ import { messageBody } from "../../core/alerts/message.ts";
 import { operatorAlert } from "../../core/alerts/operator-alert.ts";
 import { disabledBy, putOffMs, retryAfterMs } from "../../core/alerts/retries.ts";
 import { type AccountId, asId } from "../../core/ids.ts";
-import { type Claimed, claim, noteDelivered, noteFailed, putOff } from "../d1/deliveries.ts";
+import { type Claimed, claim, isBack, noteDelivered, noteFailed, putOff } from "../d1/deliveries.ts";
 import { disable, type WebhookRow } from "../d1/webhooks.ts";
 import { log } from "../log.ts";
 import { type PlatformSecrets, readSecrets } from "../secrets.ts";
-import { type AlertBindings, raise } from "./raise.ts";
+import { type AlertBindings, queueDue, raise } from "./raise.ts";
 import { type Sent, send, type WebhookOut } from "./send.ts";
 
 export type DeliverEnv = AlertBindings & WebhookOut & Pick<Env, "KEY_PEPPER" | "MASTER_KEY">;
@@ -38,7 +38,7 @@ export async function consumeWebhooks(batch: MessageBatch, env: DeliverEnv): Pro
 async function deliver(env: DeliverEnv, secrets: PlatformSecrets, seq: number): Promise<void> {
   const claimed = await claim(env.BOOKS, seq, Date.now());
   if (claimed === "nothing") return;
-  if (claimed === "too_soon") return later(env, seq, putOffMs(Math.random()), []);
+  if ("backlogMs" in claimed) return later(env, seq, putOffMs(claimed.backlogMs, Math.random()), []);
   const { webhook, alert } = claimed;
   const opened = await openSecrets(secrets, webhook, Date.now());
   const sent = await send(
@@ -47,8 +47,9 @@ async function deliver(env: DeliverEnv, secrets: PlatformSecrets, seq: number): 
     Date.now(),
   );
   const nowMs = Date.now();
-  if (sent.problem === null) await env.BOOKS.batch(noteDelivered(env.BOOKS, claimed, sent, nowMs));
-  else await failed(env, claimed, sent, nowMs);
+  if (sent.problem !== null) return failed(env, claimed, sent, nowMs);
+  await env.BOOKS.batch(noteDelivered(env.BOOKS, claimed, sent, nowMs));
+  if (isBack(claimed)) await queueDue(env, nowMs).catch(() => undefined);
 }
 
 async function failed(env: DeliverEnv, claimed: Claimed, sent: Sent, nowMs: number): Promise<void> {

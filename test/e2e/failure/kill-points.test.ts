@@ -2,12 +2,24 @@
  * The gateway killed with -9 at each named point of a call's way, and started again on the same state. `KILL_ROUNDS=9`
  * does it nine times over.
  */
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
+import { IN_FULL } from "../../support/in-full.ts";
 import { atRest, mismatches, unrecordedExecutions, usageEventsOf } from "../../support/joined-books.ts";
-import { FILES, KILL_POINTS, KillSwitch, pointsIn, TRACE, withPoints } from "../../support/kill-points.ts";
+import {
+  type AlertPoint,
+  FILES,
+  KILL_POINTS,
+  KillSwitch,
+  pointsIn,
+  TRACE,
+  withPoints,
+} from "../../support/kill-points.ts";
 import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -18,6 +30,15 @@ const root = join(import.meta.dirname, "../../..");
 const POINTS = Object.keys(KILL_POINTS) as (keyof typeof KILL_POINTS)[];
 const rounds = Array.from({ length: Number(process.env.KILL_ROUNDS ?? 1) }, () => POINTS).flat();
 
+/** `webhook-id` and body of all that a receiver of alerts got, by path. */
+const heard: { readonly path: string; readonly id: string; readonly body: string }[] = [];
+const receiver = createServer(async (request, response) => {
+  let body = "";
+  for await (const part of request) body += part;
+  heard.push({ path: request.url ?? "", id: String(request.headers["webhook-id"]), body });
+  response.writeHead(204).end();
+});
+let hooks: string;
 let killSwitch: KillSwitch;
 let tollgate: TollgateProcess;
 let operator: Operator;
@@ -27,13 +48,22 @@ const models: string[] = [];
 beforeAll(async () => {
   killSwitch = await KillSwitch.start();
   const TEST_BUILD_PLUGIN = join(root, "test/support/kill-points.ts");
-  const env = { HOLD_TTL_MS: String(HOLD_TTL_MS), TEST_BUILD_PLUGIN, KILL_SWITCH_URL: killSwitch.url };
+  await once(receiver.listen(0, "127.0.0.1"), "listening");
+  hooks = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+  const env = {
+    HOLD_TTL_MS: String(HOLD_TTL_MS),
+    TEST_BUILD_PLUGIN,
+    KILL_SWITCH_URL: killSwitch.url,
+    WEBHOOK_TEST_ORIGINS: hooks,
+  };
   tollgate = await TollgateProcess.start({ env });
   operator = new Operator(tollgate);
 });
 afterAll(async () => {
   await tollgate?.stop();
   killSwitch?.stop();
+  receiver.closeAllConnections();
+  receiver.close();
 });
 
 test.each(rounds)("killed %s: it serves again, and what it had said stands", async (name) => {
@@ -95,6 +125,58 @@ test("killed just before an end that comes after its hold's expiry: what expiry 
     ok: true,
     problems: [],
   });
+});
+
+const ALERT_POINTS: readonly AlertPoint[] = IN_FULL
+  ? ["settled", "outbox written", "consumer wrote", "alerts stored", "claimed", "received"]
+  : ["outbox written", "alerts stored", "received"];
+
+test.each(ALERT_POINTS)("killed %s: an alert is decided once, and comes at least once under one id", async (name) => {
+  const tenant = await operator.tenant({}, { role: "owner" });
+  const model = await operator.instance(tenant, { model: { max_output_tokens: 4_000 } });
+  tenants.push(tenant);
+  models.push(model);
+  const call = () => tenant.chat({ model, max_tokens: 2_000, sandbox_output_tokens: 2_000 });
+  expect((await call()).status).toBe(200);
+  const { balance_usd } = await atRest(tenant, 10_000);
+  // The second call makes 83 % of it.
+  await operator.call("PATCH", `/accounts/${tenant.account}`, { max_budget: ((1 - balance_usd) * 2.4).toFixed(9) });
+  const url = `${hooks}/${tenant.account}`;
+  await operator.call("POST", "/webhooks", { url, events: ["budget.threshold", "credit.booked"] });
+  const reached = killSwitch.armed(name);
+  const answered = call().catch(() => "broken");
+  await reached;
+  await tollgate.kill9Workerd();
+  await answered;
+
+  const own = () => heard.filter(({ path }) => url.endsWith(path));
+  const kinds = () =>
+    own()
+      .map(({ body }) => JSON.parse(body))
+      .map(({ type, data }) => `${type} ${data.percent}`);
+  let credits = 0;
+  await eventually(
+    "both parts of the budget are heard of",
+    async () => {
+      // Whatever is raised next takes along what broke off.
+      const credit = { amount_usd: 0.1, reference: `${tenant.account} ${credits++}` };
+      await operator.call("POST", `/accounts/${tenant.account}/credits`, credit);
+      // Who was killed after the receiver had it sends it again.
+      const again = name !== "received" || kinds().length > new Set(own().map(({ id }) => id)).size;
+      return again && [50, 80].every((percent) => kinds().includes(`budget.threshold ${percent}`));
+    },
+    { withinMs: 20_000, everyMs: 500 },
+  );
+  const query = `/alerts?account=${tenant.account}&type=budget.threshold`;
+  const { data } = await operator.call<{ data: { id: string; data: { percent: number } }[] }>("GET", query);
+  expect(data.map((alert) => alert.data.percent).sort()).toEqual([50, 80]);
+  const ids = new Set(
+    own()
+      .filter(({ body }) => body.includes("budget.threshold"))
+      .map(({ id }) => id),
+  );
+  expect([...ids].sort()).toEqual(data.map(({ id }) => id).sort());
+  expect(new Set(own().map(({ id, body }) => id + body)).size).toBe(new Set(own().map(({ id }) => id)).size);
 });
 
 test("afterwards each execution is billed once, or lost once; nothing is held; nothing waits", async () => {

@@ -4,6 +4,7 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import type { ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -17,12 +18,35 @@ import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "tollgate-hooks-"));
 const METRICS_TOKEN = "e2e-metrics-token-0123456789";
+/** What a receiver may do that means ill. False: it does not at this path. */
+function misbehave(path: string, response: ServerResponse): boolean {
+  const forEver = (act: () => void) => {
+    const timer = setInterval(act, 50);
+    response.on("close", () => {
+      clearInterval(timer);
+      ended.add(path);
+    });
+  };
+  if (path === "/hints") forEver(() => response.writeEarlyHints({ link: "</x>; rel=preload" }));
+  else if (path === "/drip") {
+    response.socket?.write("HTTP/1.1 200 OK\r\n");
+    forEver(() => response.socket?.write("x-more: 1\r\n"));
+  } else if (path === "/endless") {
+    response.writeHead(200);
+    forEver(() => response.write("x".repeat(65_536)));
+  } else if (path === "/headers") response.socket?.write(`HTTP/1.1 200 OK\r\nx: ${"y".repeat(1_000_000)}`);
+  else return path === "/silent";
+  return true;
+}
+/** Paths whose endless answers were cut off. */
+const ended = new Set<string>();
+
 /** Costs about what it holds, so that 64 at once find room in what they cost together. */
 const ONE_CALL = {
   model: "llama-7b",
   messages: [{ role: "user", content: "hello" }],
-  max_tokens: 4_000,
-  sandbox_output_tokens: 4_000,
+  max_tokens: 2_300,
+  sandbox_output_tokens: 2_300,
 };
 
 interface Heard {
@@ -48,7 +72,7 @@ beforeAll(async () => {
     for await (const part of request) body += part;
     const headers = request.headers as Record<string, string>;
     heard.push({ path: request.url ?? "", id: headers["webhook-id"] ?? "", headers, body });
-    if (request.url === "/silent") return;
+    if (misbehave(request.url ?? "", response)) return;
     response.writeHead(request.url === "/moved" ? 307 : 204, { location: "http://127.0.0.1:1/" }).end();
   });
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
@@ -91,7 +115,7 @@ test("an owner hears of 80 % of a budget and of a low balance, once under 64 par
   await ask("POST", "/v1/chat/completions", ONE_CALL, key);
   const cost = await eventually("the first call's charge", async () => 1000 - (await balance()));
   await ask("PATCH", "/admin/accounts/hooked", {
-    max_budget: (cost * 75).toFixed(9),
+    max_budget: (cost * 78).toFixed(9),
     low_balance_usd: (1000 - cost * 40).toFixed(9),
   });
   const events = ["budget.threshold", "balance.low"];
@@ -119,19 +143,26 @@ test("an owner hears of 80 % of a budget and of a low balance, once under 64 par
   );
 });
 
-test("redirects are not followed, silence ends after ten seconds, a name with a private address is refused", async () => {
+test("redirects are not followed, what drips or is silent ends after ten seconds, a name with a private address is refused", async () => {
   const tried = async (url: string) => {
     const { id } = await ask("POST", "/admin/webhooks", { url, events: ["balance.low"] });
     return ask("POST", `/admin/webhooks/${id}/test`);
   };
-  const [moved, silent, inside] = await Promise.all([
+  const [moved, inside, endless, headers, ...slow] = await Promise.all([
     tried(`${origin}/moved`),
-    tried(`${origin}/silent`),
     tried("https://inside.example.com/"),
+    ...["endless", "headers", "silent", "hints", "drip"].map((path) => tried(`${origin}/${path}`)),
   ]);
   expect(moved).toMatchObject({ ok: false, status: 307, problem: "redirect" });
-  expect(silent).toMatchObject({ ok: false, status: null, problem: "timeout" });
-  expect(silent.latency_ms).toBeLessThan(15_000);
+  expect(endless).toMatchObject({ ok: true, status: 200 });
+  expect(headers).toMatchObject({ ok: false, status: null, problem: "unreachable" });
+  for (const one of slow) {
+    expect(one).toMatchObject({ ok: false, status: null, problem: "timeout" });
+    expect(one.latency_ms).toBeLessThan(15_000);
+  }
+  await eventually("what never ends is cut off", () =>
+    ["/endless", "/hints", "/drip"].every((path) => ended.has(path)),
+  );
   expect(inside).toMatchObject({ ok: false, status: null, problem: "private_address" });
 });
 
