@@ -88,7 +88,8 @@ describe.runIf(hasBrowser)("the console", () => {
   test("names that look like scripts are text, on each page of an account", async () => {
     const { page, complaints } = await openPage(browser, url);
     await signIn(page, ADMIN_TOKEN);
-    for (const path of ["/accounts", `/accounts/${tenant.account}`, `/accounts/${tenant.account}/keys`]) {
+    const [account, alerts] = [`/accounts/${tenant.account}`, `/alerts?account=${tenant.account}&type=key.created`];
+    for (const path of ["/accounts", account, `${account}/keys`, alerts]) {
       await page.goto(`/console${path}`);
       const named = page.getByText("onerror=").first();
       const more = page.getByRole("button", { name: "Show more" });

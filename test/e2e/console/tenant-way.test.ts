@@ -96,6 +96,34 @@ describe.runIf(hasBrowser)("a tenant", () => {
     await Promise.all([owner.page.context().close(), mine.page.context().close()]);
   });
 
+  test("has its webhook made, shown once, disabled and deleted, and sees no event of the operator's", async () => {
+    const { page, complaints } = await openPage(browser, url);
+    await signIn(page, tenant.key, "/webhooks");
+    await page.getByRole("button", { name: "New webhook" }).click();
+    expect(await page.getByLabel("margin.negative").count()).toBe(0);
+    await page.getByLabel("URL").fill("https://127.0.0.1/");
+    await page.getByLabel("balance.low").check();
+    await page.getByRole("button", { name: "Make the webhook" }).click();
+    await page.getByRole("alert").waitFor();
+    await page.getByLabel("URL").fill("https://hooks.example.com/console");
+    await page.getByRole("button", { name: "Make the webhook" }).click();
+    const secret = page.getByRole("dialog", { name: "The secret that signs its messages" });
+    expect(await secret.locator("pre").textContent()).toMatch(/^whsec_/);
+    await secret.getByRole("button", { name: "Close" }).click();
+    const row = page.getByRole("row", { name: /hooks\.example\.com/ });
+    await row.getByRole("button", { name: "Disable" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
+    await row.getByText("disabled: owner").waitFor();
+    await row.getByRole("button", { name: "Deliveries" }).click();
+    await page.getByText("Nothing was sent in 30 days.").waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
+    await row.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await row.waitFor({ state: "detached" });
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
   test("stops a stream: what had come is charged, and the gateway knows that the client left", async () => {
     const { page, complaints } = await openPage(browser, url);
     // The page's own call, answered slowly enough to be stopped.
@@ -138,10 +166,11 @@ describe.runIf(hasBrowser)("a tenant", () => {
     "/upstreams",
     "/upstreams/sandbox",
     "/compute",
+    "/alerts",
     "/operators",
     "/changes",
   ];
-  const OF_TENANT = ["", "/calls", "/playground", "/quickstart", "/keys", "/balance", "/compute"];
+  const OF_TENANT = ["", "/calls", "/playground", "/quickstart", "/keys", "/balance", "/webhooks", "/compute"];
 
   test.each([
     ["operator", OF_OPERATOR, false],
