@@ -8,9 +8,11 @@ import { cutPage } from "./cut-page.ts";
 
 const DELIVER = `
   insert into webhook_deliveries (webhook, alert, state, problem, next_ms, created_ms)
-  select webhooks.id, json_extract(alert.value, '$.id'), iif(full, 'failed', 'pending'), iif(full, 'too_many', null), ?2, ?2
+  select webhooks.id, json_extract(alert.value, '$.id'), iif(full, 'failed', 'pending'), iif(full, 'too_many', null),
+    ?2, ?2
   from json_each(?1) as alert join (select *, failing_since_ms is not null and ${MOST_WAITING} <= (select count(*)
-      from webhook_deliveries where webhook = webhooks.id and state = 'pending') as full from webhooks) as webhooks on webhooks.disabled_ms is null
+      from webhook_deliveries where webhook = webhooks.id and state = 'pending') as full from webhooks) as webhooks
+    on webhooks.disabled_ms is null
     and (webhooks.account is null or (webhooks.account = json_extract(alert.value, '$.account')
       and json_extract(alert.value, '$.type') in (select value from json_each(?3))))
   where exists (select 1 from json_each(webhooks.events) where value = json_extract(alert.value, '$.type'))

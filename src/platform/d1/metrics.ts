@@ -20,7 +20,10 @@ const GAUGES: { readonly [Name in keyof Gauges]: true } = {
 const quoted = (names: readonly string[]): string => names.map((name) => `'${name}'`).join(", ");
 const GAUGE_NAMES = quoted(Object.keys(GAUGES));
 
-/** D1 takes few terms in a union. Goes before the statement that writes these events. Its rows carry the time before which none are written. */
+/**
+ * D1 takes few terms in a union. Goes before the statement that writes these events. Its rows carry the time before which
+ * none are written.
+ */
 const COUNT = `
   with events (event) as materialized (select value from json_each(?1)),
   fresh as materialized (
