@@ -6,6 +6,7 @@
  *     --quick          two short rounds, to see that it runs; writes nothing
  *     --write          writes the table all the same
  *     --no-pin         leaves processes where the system puts them
+ *     --leases         admits calls of hot keys out of leases
  *     --disk           keeps the storage on disk, where memory is the default
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -51,6 +52,7 @@ const { values: flags } = parseArgs({
     list: { type: "boolean", default: false },
     "no-pin": { type: "boolean", default: false },
     disk: { type: "boolean", default: false },
+    leases: { type: "boolean", default: false },
   },
 });
 const QUICK_SCALE = 0.25;
@@ -102,7 +104,7 @@ async function main(): Promise<void> {
     bundles,
     upstream,
     load,
-    place: { cores, storage },
+    place: { cores, storage, leases: flags.leases },
     portkey,
     notes,
     scale: flags.quick ? QUICK_SCALE : 1,

@@ -56,6 +56,8 @@ export async function makeBundles(): Promise<Bundles> {
 export interface Place {
   readonly cores: Cores | null;
   readonly storage: Storage;
+  /** Whether hot keys are admitted out of leases. */
+  readonly leases: boolean;
 }
 
 /** `portkey`: runs by itself, and is called like the others. */
@@ -84,7 +86,7 @@ export async function startSubject(
         {
           ...bound,
           name: "gateway",
-          bindings: { ...(bindings as Record<string, string>), ...secrets },
+          bindings: { ...(bindings as Record<string, string>), LEASES: place.leases ? "on" : "off", ...secrets },
           modules: [{ type: "ESModule", path: "index.js", contents: bundles.gateway }],
           unsafeDirectSockets: [socket],
         },

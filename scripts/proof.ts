@@ -20,7 +20,17 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   },
   {
     what: "histories",
-    args: [vitest, "run", "--project", "worker", "account-histories", "video-histories", "usage-days", "statements"],
+    args: [
+      vitest,
+      "run",
+      "--project",
+      "worker",
+      "account-histories",
+      "video-histories",
+      "worker/leases",
+      "usage-days",
+      "statements",
+    ],
     env: { HISTORIES: "300" },
   },
   {
@@ -62,6 +72,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
       ...WHOLE_TABLES,
     ],
     env: { PROOF: "1" },
+  },
+  {
+    what: "money with leases on",
+    args: [vitest, "run", "--project", "e2e", "test/e2e/money"],
+    env: { LEASES: "on" },
   },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },

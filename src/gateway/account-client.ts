@@ -160,7 +160,7 @@ async function tellOnce(account: AccountPort, end: QueuedEnd["end"], withinMs: n
 }
 
 /** The last resort before the hold expires. Never rejects. */
-async function queue(queued: QueuedEnd, ports: Ports): Promise<void> {
+export async function queue(queued: QueuedEnd, ports: Ports): Promise<void> {
   const call = queued.end.said.callId;
   const send = async () => {
     if (!(await settledWithin(ports.queueEnd(queued), QUEUED_WITHIN_MS))) throw new Error("no answer in time");

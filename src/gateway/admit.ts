@@ -3,22 +3,32 @@
  * at three levels and the money. This file decides nothing about money or limits.
  */
 
-import type { Admission, AdmitRequest, AskedCall } from "../core/account/hold.ts";
+import type { Admission, AdmitRequest, AskedCall, LeasedCall } from "../core/account/hold.ts";
+import type { LeasingAdmission } from "../core/account/lease.ts";
 import { ask, isOverloaded, tell } from "./account-client.ts";
 import type { RoutedCall } from "./call.ts";
+import { leasesFor } from "./leases.ts";
 import type { Ports } from "./ports.ts";
 
 /** Fails closed: without an answer from the object, the call is refused. */
-export async function admit(routed: RoutedCall, ports: Ports): Promise<Admission> {
+export async function admit(routed: RoutedCall, ports: Ports): Promise<Admission & { readonly leased?: LeasedCall }> {
   const { caller, callId } = routed;
   const request = requestOf(routed);
-  let asked: Promise<Admission> | undefined;
+  const leases = leasesFor(routed, request, ports);
+  const here = leases?.admit();
+  if (here) return here;
+  const lease = leases?.ask();
+  const askedAtMs = ports.now();
+  let asked: Promise<LeasingAdmission> | undefined;
   try {
-    return await ask(ports, caller.number, (account) => {
-      asked = account.admit(request);
+    const admission = await ask(ports, caller.number, (account) => {
+      asked = account.admit(request, lease);
       return asked;
     });
+    leases?.answered(lease, admission, askedAtMs);
+    return admission;
   } catch (error) {
+    leases?.answered(lease, undefined, askedAtMs);
     ports.log({ event: "admission_failed", call: callId, error: String(error) });
     if (asked && !isOverloaded(error)) ports.waitUntil(giveBack(routed, asked, ports));
     return { ok: false, refusal: { kind: "admission_unavailable" } };

@@ -8,7 +8,7 @@
  */
 
 import type { Try } from "../core/account/call-trace.ts";
-import type { Hold, Rates } from "../core/account/hold.ts";
+import type { Hold, LeasedCall, Rates } from "../core/account/hold.ts";
 import type { IdempotencyRef } from "../core/account/idempotency.ts";
 import type { Call } from "../core/endpoints/call.ts";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
@@ -57,6 +57,8 @@ export interface RoutedCall extends ParsedCall {
 export interface AdmittedCall extends RoutedCall {
   readonly hold: Hold;
   readonly rates: Rates;
+  /** Set if it was admitted out of a lease. */
+  readonly leased?: LeasedCall | undefined;
   /** Tokens recorded for the conversation that the call continues. */
   readonly earlierTokens: number;
 }

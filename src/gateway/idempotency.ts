@@ -4,7 +4,6 @@
  */
 
 import { toHex } from "../core/account/api-key.ts";
-import type { Admission } from "../core/account/hold.ts";
 import { type EarlierCall, type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
 import { earlierTokens } from "../core/owned.ts";
@@ -88,8 +87,10 @@ export async function admitOnce(routed: RoutedCall, ports: Ports): Promise<Admit
   }
 }
 
+type Granted = Awaited<ReturnType<typeof admit>> & { ok: true };
+
 /** A call that continues a conversation goes only to the target that has the conversation. */
-function admittedBy({ hold, rates, owned }: Admission & { ok: true }, routed: RoutedCall): AdmittedCall {
+function admittedBy({ hold, rates, owned, leased }: Granted, routed: RoutedCall): AdmittedCall {
   const targets = owned[0] ? pinnedTo(owned[0]) : routed.route.targets;
-  return { ...routed, route: { ...routed.route, targets }, hold, rates, earlierTokens: earlierTokens(owned) };
+  return { ...routed, route: { ...routed.route, targets }, hold, rates, leased, earlierTokens: earlierTokens(owned) };
 }

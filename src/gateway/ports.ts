@@ -6,7 +6,6 @@
 import type { CallAccess } from "../core/account/call-access.ts";
 import type { FreeCall } from "../core/account/free-calls.ts";
 import type {
-  Admission,
   AdmitRequest,
   HoldEnd,
   Permission,
@@ -15,11 +14,13 @@ import type {
   Release,
   Settlement,
 } from "../core/account/hold.ts";
+import type { LeaseAsk, LeaseReport, LeasingAdmission, ReportAnswer } from "../core/account/lease.ts";
 import type { Inquired, Inquiry } from "../core/account/precheck.ts";
 import type { AskedAbout } from "../core/account/refused-call.ts";
 import type { ComputeAccount } from "../core/compute/calls.ts";
 import type { BrokerPort } from "../core/compute/control.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId } from "../core/ids.ts";
+import type { IsolateLeases } from "../core/leases/isolate-leases.ts";
 import type { NewOwned, OwnedRef } from "../core/owned.ts";
 import type { RoutingSnapshot, Target, UpstreamRow } from "../core/routing/routes.ts";
 import type { Health } from "../core/routing/target-health.ts";
@@ -39,6 +40,8 @@ export interface Ports {
   readonly mediumBodies: BodyRoom;
   /** This isolate's room for large answers that are held whole. */
   readonly answers: BodyRoom;
+  /** This isolate's leases; null: every call is asked of its object. */
+  readonly leases: IsolateLeases | null;
   /** The account object with this number. The number must come from an authenticated key. */
   account(number: AccountNumber): AccountPort;
   /** The broker of an upstream for compute; the upstream is an account's seat. */
@@ -90,7 +93,10 @@ export interface Secrets {
 
 /** One account's object. A rejected promise means that it could not be asked; a refusal is an answer. */
 export interface AccountPort extends Pick<ComputeAccount, "compute" | "openService"> {
-  admit(request: AdmitRequest): Promise<Admission>;
+  /** `ask`: asks for a lease with it, which is given only where the call is admitted. */
+  admit(request: AdmitRequest, ask?: LeaseAsk): Promise<LeasingAdmission>;
+  /** Takes in what this isolate admitted out of leases. Each part counts once, however often it is said. */
+  report(said: LeaseReport): Promise<ReportAnswer>;
   settle(settlement: Settlement): Promise<HoldEnd>;
   release(release: Release): Promise<HoldEnd>;
   /**

@@ -13,9 +13,9 @@ import type { Reading } from "../core/pricing/usage.ts";
 import type { Refusal } from "../core/refusal.ts";
 
 import { rowOf } from "../core/routing/routes.ts";
-import { tell } from "./account-client.ts";
 import type { AdmittedCall } from "./call.ts";
 import { logEnded } from "./call-log.ts";
+import { tellEnd } from "./leases.ts";
 import type { Ports } from "./ports.ts";
 
 export interface Ending {
@@ -60,7 +60,7 @@ export async function settle(admitted: AdmittedCall, ending: Ending, ports: Port
     lostTries,
     trace: traceOf(admitted, unitCosts(admitted, servedBy, now)),
   };
-  await tell(admitted.caller.number, { kind: "settle", said }, leftAtMs ?? now, ports);
+  await tellEnd(admitted, { kind: "settle", said }, leftAtMs ?? now, ports);
   if (reading.lowInput) {
     const { upstream, model } = servedBy;
     const inputTokens = reading.usage.input_tokens ?? 0;
@@ -91,6 +91,6 @@ export async function release(
   const now = ports.now();
   const latencyMs = now - admitted.startedAtMs;
   const said = { callId: admitted.hold.callId, ...why, lostTries, servedBy, latencyMs, trace: traceOf(admitted, null) };
-  await tell(admitted.caller.number, { kind: "release", said }, now, ports);
+  await tellEnd(admitted, { kind: "release", said }, now, ports);
   logEnded(admitted, { ...why, outcome: "failed", servedBy, latencyMs }, ports);
 }

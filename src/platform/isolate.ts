@@ -3,6 +3,7 @@
  * what they answer. It is lost when the isolate ends. Test files in workerd share an isolate, and each begins with a new
  * memory.
  */
+import { IsolateLeases } from "../core/leases/isolate-leases.ts";
 import { Health } from "../core/routing/target-health.ts";
 import { ANSWER_ROOM_BYTES, BodyRoom } from "../core/uploads/upload-limiter.ts";
 import { type EdgeState, newEdgeState } from "./edge/directory.ts";
@@ -23,6 +24,7 @@ export interface IsolateMemory {
   readonly bodies: BodyRoom;
   readonly mediumBodies: BodyRoom;
   readonly answers: BodyRoom;
+  readonly leases: IsolateLeases;
   readonly booksWatch: SizeWatch;
   /** By upstream. */
   readonly serviceKeys: Map<string, KeyVerdict>;
@@ -34,6 +36,7 @@ export const newMemory = (): IsolateMemory => ({
   bodies: new BodyRoom(),
   mediumBodies: BodyRoom.forMedium(),
   answers: new BodyRoom(ANSWER_ROOM_BYTES),
+  leases: new IsolateLeases(),
   booksWatch: new SizeWatch(),
   serviceKeys: new Map(),
 });

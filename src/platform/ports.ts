@@ -35,7 +35,7 @@ export function openPorts(
   context: Pick<ExecutionContext, "waitUntil">,
   secrets: PlatformSecrets,
 ): PlatformPorts {
-  const { edge, health, bodies, mediumBodies, answers } = memory;
+  const { edge, health, bodies, mediumBodies, answers, leases } = memory;
   const now = () => Date.now();
   const waitUntil = (work: Promise<unknown>) => context.waitUntil(work);
   const account = (number: Parameters<Ports["account"]>[0]) => accountObject(env, number);
@@ -57,6 +57,7 @@ export function openPorts(
     bodies,
     mediumBodies,
     answers,
+    leases: env.LEASES === "on" ? leases : null,
     account,
     broker: (upstream) => brokerOf(env, upstream),
     now,

@@ -15,6 +15,7 @@ import type {
   Release,
   Settlement,
 } from "../../src/core/account/hold.ts";
+import type { Lease, LeaseAsk, LeaseReport, ReportAnswer } from "../../src/core/account/lease.ts";
 import type { Inquired, Inquiry } from "../../src/core/account/precheck.ts";
 import type { ComputeAnswer, ComputeRequest } from "../../src/core/compute/calls.ts";
 import {
@@ -25,6 +26,7 @@ import {
   type KeyDigest,
   type KeyId,
 } from "../../src/core/ids.ts";
+import type { IsolateLeases } from "../../src/core/leases/isolate-leases.ts";
 import type { Owned } from "../../src/core/owned.ts";
 import type { ModelRow } from "../../src/core/pricing/prices.ts";
 import { aliasKey, DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target } from "../../src/core/routing/routes.ts";
@@ -106,6 +108,8 @@ export interface FakeWorld {
   readonly begun: NewJob[];
   /** Ends that went by the queue. */
   readonly queued: QueuedEnd[];
+  /** What was said of leases. */
+  readonly reported: LeaseReport[];
   readonly sent: SentCall[];
   readonly logged: LogLine[];
   /** Resolves when everything registered with `waitUntil` has ended. */
@@ -128,6 +132,9 @@ export interface FakeOptions {
   readonly bodies?: BodyRoom;
   readonly mediumBodies?: BodyRoom;
   readonly answers?: BodyRoom;
+  readonly leases?: IsolateLeases;
+  readonly lease?: (ask: LeaseAsk) => Lease | null;
+  readonly report?: (said: LeaseReport) => Promise<ReportAnswer>;
   readonly authorize?: (free: FreeCall | undefined) => Promise<Permission>;
   readonly compute?: (request: ComputeRequest) => Promise<ComputeAnswer>;
 }
@@ -139,6 +146,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
   const asked: Inquiry[] = [];
   const begun: NewJob[] = [];
   const queued: QueuedEnd[] = [];
+  const reported: LeaseReport[] = [];
   const sent: SentCall[] = [];
   const logged: LogLine[] = [];
   const background: Promise<unknown>[] = [];
@@ -188,11 +196,17 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     bodies: options.bodies ?? new BodyRoom(),
     mediumBodies: options.mediumBodies ?? BodyRoom.forMedium(),
     answers: options.answers ?? new BodyRoom(ANSWER_ROOM_BYTES),
+    leases: options.leases ?? null,
     account: () => ({
       openService: async () => ({ ok: false, refusal: { kind: "internal" } }),
-      admit: async (request) => {
+      admit: async (request, ask) => {
         admitted.push(request);
-        return (options.admit ?? grant)(request);
+        const admission = await (options.admit ?? grant)(request);
+        return ask ? { ...admission, lease: options.lease?.(ask) ?? null } : admission;
+      },
+      report: async (said) => {
+        reported.push(said);
+        return options.report?.(said) ?? { leases: said.asks.map(() => null) };
       },
       settle: async (settlement) => {
         settled.push(settlement);
@@ -226,7 +240,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     log: (line) => void logged.push(line),
   };
   const idle = async () => void (await Promise.all(background));
-  return { ports, admitted, settled, released, queued, asked, begun, sent, logged, idle };
+  return { ports, admitted, settled, released, queued, reported, asked, begun, sent, logged, idle };
 }
 
 /** An upstream's answer of any status. */

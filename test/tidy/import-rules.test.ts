@@ -14,6 +14,7 @@ const REFUSED: readonly (readonly [folder: string, from: string])[] = [
   ["src/core/account", "../routing/routes.ts"],
   ["src/core/archive", "../routing/routes.ts"],
   ["src/core/routing", "../meters/meter.ts"],
+  ["src/core/leases", "../routing/routes.ts"],
   ["src/core/meters", "../endpoints/call.ts"],
   ["src/core/video", "../endpoints/endpoint.ts"],
   ["src/core/compute", "../endpoints/endpoint.ts"],
@@ -34,6 +35,7 @@ const REFUSED: readonly (readonly [folder: string, from: string])[] = [
 const ALLOWED: readonly (readonly [folder: string, from: string])[] = [
   ["src/core/pricing", "../formats/bytes.ts"],
   ["src/core/account", "../pricing/prices.ts"],
+  ["src/core/leases", "../account/limits.ts"],
   ["src/core/video", "../endpoints/list.ts"],
   ["src/core/endpoints/inference", "../../video/rates.ts"],
   ["src/gateway/flows", "../stream/relay.ts"],

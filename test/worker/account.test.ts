@@ -455,6 +455,7 @@ describe("the audit", () => {
       overrunNanoUsd: 2,
       operatorLossNanoUsd: 20,
       openHolds: 1,
+      openLeases: 0,
       oldestHoldAtMs: Date.now(),
       // Two calls, and the high overrun.
       outbox: 3,

@@ -6,6 +6,8 @@ import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createApp } from "../../src/app.ts";
+import { IsolateLeases } from "../../src/core/leases/isolate-leases.ts";
+import { LeaseHolder } from "../../src/core/leases/lease-holder.ts";
 import { newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
 import { log } from "../../src/platform/log.ts";
 import { openPorts } from "../../src/platform/ports.ts";
@@ -53,8 +55,11 @@ function staleKv(remembered = new Map<string, Promise<unknown>>()): KVNamespace 
   return { get, ...rest } as unknown as KVNamespace;
 }
 
+/** What calls with leases left behind. */
+const behind: Promise<void>[] = [];
+
 /** An isolate with a memory of its own. Gives the status of a call there. */
-function isolate(kv: KVNamespace) {
+function isolate(kv: KVNamespace, leases: IsolateLeases | null = null) {
   const state = newEdgeState();
   return async (key: string, path = "/v1/chat/completions", model = "llama"): Promise<number> => {
     const secrets = await readSecrets(env);
@@ -71,9 +76,12 @@ function isolate(kv: KVNamespace) {
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
       ...(chat && { body: JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] }) }),
     });
-    const response = await app.fetch(request, { ...env, ports: { ...opened, directory } }, context);
+    const response = await app.fetch(request, { ...env, ports: { ...opened, directory, leases } }, context);
     await response.text();
-    await waitOnExecutionContext(context);
+    const rest = waitOnExecutionContext(context);
+    // A call with leases ends once its report was answered.
+    if (leases) behind.push(rest);
+    else await rest;
     return response.status;
   };
 }
@@ -167,6 +175,35 @@ describe("a key that ended, with KV a minute behind", () => {
     expect(await ask(scene.key.key, "/v1/models")).toBe(200);
     await done("DELETE", `/accounts/${scene.account}`);
     for (const path of CALLED) expect(await ask(scene.key.key, path)).toBe(401);
+  });
+});
+
+describe("a key that ended, under leases", () => {
+  const some = ENDS.filter(([name]) => /operator (revokes|blocks the account)|owner (rotates|deletes)/.test(name));
+  it.each(some)("%s: four isolates admit nothing after the answer, and the books are whole", async (_, end) => {
+    const scene = await newScene();
+    const kv = staleKv();
+    const admitted = vi.spyOn(LeaseHolder.prototype, "admit");
+    const isolates = Array.from({ length: 4 }, () => isolate(kv, new IsolateLeases()));
+    let answered = false;
+    const [before, after]: number[][] = [[], []];
+    const client = async (at: number) => {
+      for (let late = false; !late; ) {
+        late = answered;
+        (late ? after : before)!.push(await isolates[at % 4]!(scene.key.key));
+      }
+    };
+    const load = Promise.all(Array.from({ length: 8 }, (_, at) => client(at)));
+    await pause(300);
+    await end(scene);
+    answered = true;
+    await load;
+    expect(new Set(after)).toEqual(new Set([401]));
+    expect(before).toContain(200);
+    expect(admitted.mock.results.some(({ value }) => value)).toBe(true);
+    await Promise.all(behind.splice(0));
+    const audit = await done("GET", `/audit/${scene.account}`);
+    expect(audit).toMatchObject({ problems: [], open_holds: 0, operator_loss_usd: 0 });
   });
 });
 

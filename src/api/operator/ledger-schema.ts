@@ -54,6 +54,7 @@ export const AuditAnswer = z
     overrun_usd: usdAnswer,
     operator_loss_usd: usdAnswer,
     open_holds: z.int(),
+    open_leases: z.int(),
     oldest_hold_at: z.nullable(timeAnswer),
     outbox: z.int().check(z.describe("Usage events not yet known to stand in the reports")),
     problems: z.array(z.string()),

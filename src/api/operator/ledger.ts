@@ -40,6 +40,7 @@ const serializeAudit = (audit: Audit) => ({
   overrun_usd: toUsd(audit.overrunNanoUsd),
   operator_loss_usd: toUsd(audit.operatorLossNanoUsd),
   open_holds: audit.openHolds,
+  open_leases: audit.openLeases,
   oldest_hold_at: toIsoOrNull(audit.oldestHoldAtMs),
   outbox: audit.outbox,
   problems: [...audit.problems],

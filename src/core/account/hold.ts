@@ -10,7 +10,7 @@ import type { Alert } from "../alerts/alert.ts";
 import type { AccountId, AccountNumber, CallId, KeyDigest, KeyId, TeamId } from "../ids.ts";
 import type { Outcome } from "../outcome.ts";
 import type { Owned, OwnedRef } from "../owned.ts";
-import type { ModelRow } from "../pricing/prices.ts";
+import type { ModelRow, UnitPrices } from "../pricing/prices.ts";
 import type { Reading, Usage } from "../pricing/usage.ts";
 import type { LimitLevel, NamedLimit } from "../refusal.ts";
 import type { CallAccess } from "./call-access.ts";
@@ -234,10 +234,31 @@ export interface UsageEvent {
 export interface QueuedEnd {
   readonly account: AccountNumber;
   readonly endedAtMs: number;
-  readonly end:
-    | { readonly kind: "settle"; readonly said: Settlement }
-    | { readonly kind: "release"; readonly said: Release };
+  readonly end: CallEnd;
+  /** Set if the call was admitted out of a lease: its hold may not be known yet. */
+  readonly leased?: LeasedCall;
 }
+export type CallEnd =
+  | { readonly kind: "settle"; readonly said: Settlement }
+  | { readonly kind: "release"; readonly said: Release };
+
+/** A call that was admitted out of a lease (lease.ts): all that its hold's row needs. */
+export interface LeasedCall {
+  readonly callId: CallId;
+  readonly lease: CallId;
+  readonly endpoint: string;
+  readonly model: string;
+  readonly alias: string | null;
+  readonly amountNanoUsd: number;
+  readonly countedTokens: number;
+  readonly outputCap: number | undefined;
+  readonly prices: UnitPrices;
+  readonly priceRule: string;
+  readonly startedAtMs: number;
+  /** When it was admitted, counted from before the lease was asked for. */
+  readonly offsetMs: number;
+}
+
 export const QUEUED_END_LIFE_MS = 24 * 3_600_000;
 
 /** One queue message: events and alerts of one account. `shipped` confirms them to its object once they are in D1. */

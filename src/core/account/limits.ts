@@ -16,20 +16,24 @@ export interface LevelUse {
   readonly tokens: TrailingCount;
   /** Requests over 24 h; needed only if `rpd_limit` is set. */
   readonly dayRequests: TrailingCount | null;
-  /** Open holds. */
+  /** Open holds, and the slots of leases. */
   readonly slots: number;
+  /** Set aside by leases and not reported yet: counts as made now. */
+  readonly leased?: { readonly requests: number; readonly tokens: number };
 }
 
-/** A slot becomes free when some call ends, which cannot be predicted, so clients may retry after this, ms. */
+/** Slots and leases become free when some call ends, which cannot be predicted, so clients may retry after this, ms. */
 const SLOT_RETRY_MS = 1_000;
+const NOT_LEASED = { requests: 0, tokens: 0 };
 
 /** The first limit that one more call of `tokens` would break. `levels` are ordered narrowest first. */
 export function limitRefusal(levels: readonly LevelUse[], tokens: number, nowMs: number): Refusal | undefined {
   for (const use of levels) {
+    const leased = use.leased ?? NOT_LEASED;
     const refusal =
-      windowRefusal(use, "rpm_limit", use.requests, 1, nowMs) ??
-      windowRefusal(use, "tpm_limit", use.tokens, tokens, nowMs) ??
-      windowRefusal(use, "rpd_limit", use.dayRequests, 1, nowMs) ??
+      windowRefusal(use, "rpm_limit", use.requests, 1, leased.requests, nowMs) ??
+      windowRefusal(use, "tpm_limit", use.tokens, tokens, leased.tokens, nowMs) ??
+      windowRefusal(use, "rpd_limit", use.dayRequests, 1, leased.requests, nowMs) ??
       slotRefusal(use);
     if (refusal) return refusal;
   }
@@ -41,13 +45,15 @@ function windowRefusal(
   limit: LimitName,
   count: TrailingCount | null,
   amount: number,
+  leased: number,
   nowMs: number,
 ): Refusal | undefined {
   const allowed = use.limits[limit];
   if (allowed === null || count === null || amount === 0) return undefined;
-  if (count.used(nowMs) + amount <= allowed) return undefined;
+  if (count.used(nowMs) + leased + amount <= allowed) return undefined;
   const fitsAtMs = count.fitsAtMs(amount, allowed, nowMs);
-  const retryAfterMs = fitsAtMs === null ? null : fitsAtMs - nowMs;
+  const wait = fitsAtMs === null ? null : fitsAtMs - nowMs;
+  const retryAfterMs = wait !== null && leased > 0 ? Math.max(wait, SLOT_RETRY_MS) : wait;
   return { kind: "rate_limit", level: use.level, limit, allowed, retryAfterMs };
 }
 
@@ -60,11 +66,28 @@ function slotRefusal(use: LevelUse): Refusal | undefined {
 
 /** Tokens that all levels' `tpm_limit` leave for one more call; infinite without a limit. */
 export function tokenRoom(levels: readonly LevelUse[], nowMs: number): number {
-  return Math.min(...levels.map(({ limits, tokens }) => roomOf(limits.tpm_limit, tokens, nowMs)));
+  return Math.min(
+    ...levels.map(({ limits, tokens, leased }) => roomOf(limits.tpm_limit, tokens, leased?.tokens, nowMs)),
+  );
 }
 
-function roomOf(limit: number | null, count: TrailingCount, nowMs: number): number {
-  return limit === null ? Number.POSITIVE_INFINITY : limit - count.used(nowMs);
+/** The same of requests, a minute and a day. */
+export function requestRoom(levels: readonly LevelUse[], nowMs: number): number {
+  const rooms = levels.flatMap(({ limits, requests, dayRequests, leased }) => [
+    roomOf(limits.rpm_limit, requests, leased?.requests, nowMs),
+    roomOf(limits.rpd_limit, dayRequests, leased?.requests, nowMs),
+  ]);
+  return Math.min(...rooms);
+}
+
+/** The same of parallel calls. */
+export function slotRoom(levels: readonly LevelUse[]): number {
+  const left = ({ limits, slots }: LevelUse) => (limits.max_parallel_requests ?? Number.POSITIVE_INFINITY) - slots;
+  return Math.min(...levels.map(left));
+}
+
+function roomOf(limit: number | null, count: TrailingCount | null, leased: number | undefined, nowMs: number): number {
+  return limit === null || count === null ? Number.POSITIVE_INFINITY : limit - count.used(nowMs) - (leased ?? 0);
 }
 
 /**

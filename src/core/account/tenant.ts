@@ -181,6 +181,8 @@ export interface Audit {
   readonly overrunNanoUsd: number;
   readonly operatorLossNanoUsd: number;
   readonly openHolds: number;
+  /** Of the open holds, those that isolates admit calls out of. */
+  readonly openLeases: number;
   readonly oldestHoldAtMs: number | null;
   /** Usage events that D1 has not confirmed. */
   readonly outbox: number;

@@ -102,9 +102,9 @@ async function end(
     return release(admitted, LEFT, lostTries, servedBy, ports);
   }
   const released = release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
-  // Release first, so that a client which repeats at once finds its slot and money free. Don't wait long for a slow
-  // object.
-  await settledWithin(released, RELEASED_WITHIN_MS);
+  // Release first, so that a client which repeats at once finds its slot and money free: a leased call's are back in
+  // its lease. Don't wait long for a slow object.
+  if (!admitted.leased) await settledWithin(released, RELEASED_WITHIN_MS);
   respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
   return released;
 }

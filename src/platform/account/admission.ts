@@ -2,7 +2,7 @@
  * Admission: authenticates the caller, checks permissions, limits, budgets and money, and writes the hold. Runs in the
  * caller's transaction, so the decision and the rows cannot differ. The decision itself is `decideAdmission` in core.
  */
-import { decideAdmission } from "../../core/account/admission.ts";
+import { type AdmissionFacts, decideAdmission } from "../../core/account/admission.ts";
 import { type CallAccess, roleRefusal, scopeRefusal } from "../../core/account/call-access.ts";
 import type { FreeCall } from "../../core/account/free-calls.ts";
 import { type Admission, type AdmitRequest, continuing, type Hold, type Permission } from "../../core/account/hold.ts";
@@ -13,13 +13,14 @@ import { namedLimitRefusal } from "../../core/account/named-limits.ts";
 import type { KeyDigest, KeyId } from "../../core/ids.ts";
 import { type Outcome, type Refused, refused } from "../../core/outcome.ts";
 import { earlierTokens, type Owned, type OwnedKind, type OwnedRef } from "../../core/owned.ts";
-import { planAt, tenantPrices } from "../../core/pricing/prices.ts";
-import type { Refusal } from "../../core/refusal.ts";
+import { type FixedPrices, planAt, tenantPrices } from "../../core/pricing/prices.ts";
+import type { LimitLevel, Refusal } from "../../core/refusal.ts";
 import { unpaidRefusal } from "./compute/inference.ts";
 import { expireDue } from "./expiry.ts";
 import { countedFor } from "./named-counts.ts";
 import type { Books, LiveCaller } from "./state.ts";
 import type { HoldRow, HoldTimes, NewHold } from "./tables/holds.ts";
+import { subjectOf } from "./tables/limit-scopes.ts";
 
 export function admit(books: Books, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission {
   expireDue(books, nowMs);
@@ -40,21 +41,11 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
 
   const unpaid = unpaidRefusal(books, request.hourly ?? [], nowMs);
   if (unpaid) return refused(unpaid);
-  const account = books.tenants.account();
-  const levels = books.levels(caller, nowMs);
-  const fixed = tenantPrices(request.row, planAt(account, nowMs), request.model);
+  const facts = factsOf(books, caller, request, owned, nowMs);
+  const { levels, fixed } = facts;
   const tooMany = namedRefusal(books, request, caller.key.id, nowMs);
   if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
-  const decision = decideAdmission({
-    model: request.model,
-    bound: continuing(request.bound, earlierTokens(owned), request.row.contextTokens),
-    prices: fixed.prices,
-    free: request.row.free,
-    levels,
-    budgets: books.budgets(caller, nowMs),
-    money: books.money(),
-    nowMs,
-  });
+  const decision = decideAdmission(facts);
   if (!decision.ok) {
     const { refusal } = decision;
     return refusal.kind === "rate_limit" ? { ok: false, refusal, rates: ratesOf(levels, nowMs) } : refused(refusal);
@@ -78,6 +69,48 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
   if (request.job) books.returnFreeCall(caller, "upstream", nowMs);
   if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
   return { ok: true, hold: toHold(books, hold, times, nowMs), rates: ratesOf(levels, nowMs), owned };
+}
+
+type Facts = AdmissionFacts & { readonly fixed: FixedPrices };
+
+const factsOf = (
+  books: Books,
+  caller: LiveCaller,
+  { model, bound, row }: AdmitRequest,
+  owned: readonly Owned[],
+  nowMs: number,
+): Facts => {
+  const fixed = tenantPrices(row, planAt(books.tenants.account(), nowMs), model);
+  return {
+    model,
+    bound: continuing(bound, earlierTokens(owned), row.contextTokens),
+    prices: fixed.prices,
+    fixed,
+    free: row.free,
+    levels: books.levels(caller, nowMs),
+    budgets: books.budgets(caller, nowMs),
+    money: books.money(),
+    nowMs,
+  };
+};
+
+/** Whether the call is refused now, and would not be if nothing were leased out that may soon come back. */
+export function waitsForLeases(books: Books, request: AdmitRequest, nowMs: number): boolean {
+  if (!books.leases.soonClosed(nowMs)) return false;
+  const found = authenticate(books, request.keyDigest, nowMs);
+  if (!found.ok || books.holds.find(request.callId)) return false;
+  const { caller } = found;
+  const named = findOwned(books, request.owned, nowMs);
+  const facts = factsOf(books, caller, request, named.ok ? named.owned : [], nowMs);
+  if (decideAdmission(facts).ok) return false;
+  const leased = (level: LimitLevel) => books.leases.of(subjectOf(caller, level));
+  const { money } = facts;
+  return decideAdmission({
+    ...facts,
+    levels: facts.levels.map(({ leased: _, ...use }) => ({ ...use, slots: use.slots - leased(use.level).slots })),
+    budgets: facts.budgets.map((use) => ({ ...use, heldNanoUsd: use.heldNanoUsd - leased(use.level).nanoUsd })),
+    money: { ...money, heldNanoUsd: money.heldNanoUsd - leased("account").nanoUsd },
+  }).ok;
 }
 
 /** Admission of a free call, which is counted. Without `free` only the key is checked, and nothing is counted. */

@@ -10,6 +10,7 @@
 
 import type { Audit } from "../../core/account/tenant.ts";
 import { MINUTE, TrailingCount } from "../../core/account/trailing-count.ts";
+import { OVER_MS } from "../../core/leases/slice.ts";
 import { EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
 import { expireDue } from "./expiry.ts";
 import { ENTRIES_PER_SLICE, letOthersIn, ROWS_PER_SLICE } from "./slices.ts";
@@ -85,6 +86,7 @@ function conclude(
     overrunNanoUsd,
     operatorLossNanoUsd,
     openHolds,
+    openLeases: books.leases.all().length,
     oldestHoldAtMs,
     outbox: books.outbox.count(),
     problems,
@@ -156,7 +158,10 @@ function spendingProblems(books: Books, chargedNanoUsd: number, nowMs: number): 
 
 /** Compares the windows and slots in memory with the hold rows. */
 function activityProblems(books: Books, nowMs: number): string[] {
-  const fresh = new Map<Subject, { requests: TrailingCount; tokens: TrailingCount; slots: number; held: number }>();
+  const fresh = new Map<
+    Subject,
+    { requests: TrailingCount; tokens: TrailingCount; slots: number; held: number; leased: number }
+  >();
   for (const hold of books.holds.recent(nowMs - MINUTE.spanMs - MINUTE.bucketMs)) {
     for (const subject of subjectsOf(hold)) {
       const sums = fresh.get(subject) ?? {
@@ -164,13 +169,20 @@ function activityProblems(books: Books, nowMs: number): string[] {
         tokens: new TrailingCount(MINUTE),
         slots: 0,
         held: 0,
+        leased: 0,
       };
       fresh.set(subject, sums);
-      const isCall = hold.rental === null;
+      const { lease } = hold;
+      const isCall = hold.rental === null && !lease;
+      if (lease && !hold.open) {
+        sums.requests.add(hold.admittedAtMs + OVER_MS, lease.requests);
+        sums.tokens.add(hold.admittedAtMs + OVER_MS, hold.countedTokens);
+      }
       if (isCall) sums.requests.add(hold.admittedAtMs, 1);
       if (isCall) sums.tokens.add(hold.admittedAtMs, hold.countedTokens);
       if (!hold.open) continue;
-      sums.slots += isCall ? 1 : 0;
+      sums.slots += lease?.slots ?? (isCall ? 1 : 0);
+      sums.leased += lease?.requests ?? 0;
       sums.held += hold.amountNanoUsd;
     }
   }
@@ -178,10 +190,14 @@ function activityProblems(books: Books, nowMs: number): string[] {
   for (const subject of new Set([...fresh.keys(), ...books.activities.subjects()])) {
     const sums = fresh.get(subject);
     const mirror = books.activities.of(subject);
-    const rows = [sums?.requests.used(nowMs) ?? 0, sums?.tokens.used(nowMs) ?? 0, sums?.slots ?? 0, sums?.held ?? 0];
-    const kept = [mirror.requests.used(nowMs), mirror.tokens.used(nowMs), mirror.slots, mirror.heldNanoUsd];
+    const { requests, tokens, slots, held, leased } = sums ?? {};
+    const rows = [requests?.used(nowMs) ?? 0, tokens?.used(nowMs) ?? 0, slots ?? 0, held ?? 0, leased ?? 0];
+    const uses = [mirror.requests.used(nowMs), mirror.tokens.used(nowMs)];
+    const kept = [...uses, mirror.slots, mirror.heldNanoUsd, mirror.leased.requests];
     if (rows.some((value, index) => value !== kept[index])) {
-      problems.push(`${subject}: requests, tokens, slots, held are ${rows.join(", ")}; in memory ${kept.join(", ")}`);
+      problems.push(
+        `${subject}: requests, tokens, slots, held, leased are ${rows.join(", ")}; in memory ${kept.join(", ")}`,
+      );
     }
   }
   return problems.slice(0, EXAMPLES);

@@ -4,6 +4,7 @@
  */
 import type { ServedBy } from "../../core/account/hold.ts";
 import { splitCharge } from "../../core/account/ledger.ts";
+import { OVER_MS } from "../../core/leases/slice.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import { durationMs, eventOf } from "./call-events.ts";
 import { turnDue } from "./compute/resource-rows.ts";
@@ -17,11 +18,16 @@ const EXPIRE_AT_ONCE = 500;
 export function expireDue(books: Books, nowMs: number): void {
   turnDue(books, nowMs);
   if (books.nextExpiryMs === null || nowMs < books.nextExpiryMs) return;
-  for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) expire(books, hold, "hold_expired", nowMs, null);
+  for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) {
+    expire(books, hold, hold.lease ? "lease_expired" : "hold_expired", nowMs, null);
+  }
   books.readNextExpiry();
 }
 
-/** Ends an open hold whose outcome is unknown. */
+/**
+ * Ends an open hold whose outcome is unknown. A lease's is what its isolate never reported: calls that were made count,
+ * and were not charged.
+ */
 export function expire(books: Books, hold: HoldRow, reason: string, nowMs: number, servedBy: ServedBy | null): void {
   const { callId, amountNanoUsd, countedTokens, progress } = hold;
   const reportedNanoUsd = progress ? costOf(progress.reading.usage, hold.prices) : 0;
@@ -29,6 +35,11 @@ export function expire(books: Books, hold: HoldRow, reason: string, nowMs: numbe
   // A report means the call was executed: it gets a ledger entry even if it came to zero.
   const entryId = progress ? books.charge(hold, chargedNanoUsd, nowMs) : null;
   const lossNanoUsd = amountNanoUsd - chargedNanoUsd;
+  if (hold.lease) {
+    const atMs = hold.admittedAtMs + OVER_MS;
+    books.activities.lost(hold, atMs, { ...hold.lease, tokens: countedTokens });
+    books.dayRequests.lost(hold, atMs, hold.lease.requests);
+  }
   books.end(hold, { state: "expired", chargedNanoUsd, countedTokens, endedAtMs: nowMs, entryId });
   books.operatorBook.loss(callId, lossNanoUsd, nowMs);
   books.idempotency.lost(callId, 0);

@@ -34,6 +34,7 @@ import { bookCredit } from "./credits.ts";
 import { expireDue } from "./expiry.ts";
 import { inFlight } from "./in-flight.ts";
 import { standing } from "./key-status.ts";
+import { leasesOf } from "./leases.ts";
 import { manage } from "./manage.ts";
 import { AccountStore } from "./object-store.ts";
 import { viewOf } from "./views.ts";
@@ -55,11 +56,13 @@ export abstract class TenantCalls extends AccountStore {
   }
 
   async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
-    this.store.transact((books, nowMs) => {
+    const before = this.store.transact((books, nowMs) => {
       books.tenants.amend(changes, books.money(), nowMs);
       tellBudget(books, "account", books.tenants.account().id, nowMs);
       turnUnpaid(books, nowMs);
+      return books.leases.all();
     });
+    await this.leaseWaits.over(before ?? []);
     return this.describe();
   }
 
@@ -68,12 +71,15 @@ export abstract class TenantCalls extends AccountStore {
   }
 
   async close(): Promise<Closing | undefined> {
+    await this.leaseWaits.closed();
     return this.store.transact((books, nowMs) => closeAccount(books, nowMs));
   }
 
   // The ledger
 
   async credit(credit: Credit): Promise<CreditOutcome | undefined> {
+    // What is leased out may be what is taken back.
+    if (credit.amountNanoUsd < 0) await this.leaseWaits.closed();
     return this.store.transact((books, nowMs) => bookCredit(books, credit, nowMs));
   }
 
@@ -107,7 +113,13 @@ export abstract class TenantCalls extends AccountStore {
   manage(actor: Actor, action: KeyAction): Promise<ManagedKey | undefined>;
   manage(actor: Actor, action: TeamAction): Promise<ManagedTeam | undefined>;
   async manage(actor: Actor, action: ManageAction): Promise<ManagedKey | ManagedTeam | undefined> {
-    return this.store.transact((books, nowMs) => manage(books, actor, action, nowMs, this.caps));
+    const done = this.store.transact((books, nowMs) => {
+      const result = manage(books, actor, action, nowMs, this.caps);
+      return { result, leases: leasesOf(books, action) };
+    });
+    // What was revoked, blocked or lowered holds from the answer on.
+    await this.leaseWaits.over(done?.leases ?? []);
+    return done?.result;
   }
 
   async teams(page: PageRequest): Promise<Page<Team> | undefined> {

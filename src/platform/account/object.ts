@@ -21,26 +21,23 @@
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { CallAccess } from "../../core/account/call-access.ts";
 import type { FreeCall } from "../../core/account/free-calls.ts";
-import type {
-  Admission,
-  AdmitRequest,
-  HoldEnd,
-  Permission,
-  Progress,
-  Release,
-  Settlement,
-} from "../../core/account/hold.ts";
+import type { AdmitRequest, HoldEnd, Permission, Progress, Release, Settlement } from "../../core/account/hold.ts";
+import type { LeaseAsk, LeaseReport, LeasingAdmission, ReportAnswer } from "../../core/account/lease.ts";
 import type { Inquired, Inquiry } from "../../core/account/precheck.ts";
 import type { AskedAbout } from "../../core/account/refused-call.ts";
 import type { CallId, KeyDigest } from "../../core/ids.ts";
+import { LEASE_MS } from "../../core/leases/slice.ts";
+import { refused } from "../../core/outcome.ts";
 import type { NewOwned, OwnedRef } from "../../core/owned.ts";
 import type { JobView, NewJob } from "../../core/video/jobs.ts";
 import type { AccountPort } from "../../gateway/ports.ts";
 import { askUpstream } from "../upstream/job-poll.ts";
+import { waitsForLeases } from "./admission.ts";
 import { Archiver } from "./archiver.ts";
 import { release, renew, settle, UNKNOWN } from "./hold-lifecycle.ts";
 import { JobPolls } from "./job-polls.ts";
 import { beginJob, findJob } from "./job-rules.ts";
+import { grant, takeIn } from "./leases.ts";
 import { ComputeCalls } from "./object-compute.ts";
 import { NEVER_OPENED } from "./object-store.ts";
 import { admitNoting, authorizeNoting, inquireNoting } from "./refusals.ts";
@@ -56,8 +53,25 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
     () => this.lives.archive,
   );
 
-  async admit(request: AdmitRequest): Promise<Admission> {
-    return this.store.transact((books, nowMs) => admitNoting(books, request, nowMs, this.lives)) ?? NEVER_OPENED;
+  async admit(request: AdmitRequest, ask?: LeaseAsk): Promise<LeasingAdmission> {
+    const decide = (waited: boolean) =>
+      this.store.transact((books, nowMs): LeasingAdmission | null => {
+        if (!waited && waitsForLeases(books, request, nowMs)) return null;
+        const admission = admitNoting(books, request, nowMs, this.lives);
+        const grants = admission.ok && ask && this.leaseWaits.grants;
+        return grants ? { ...admission, lease: grant(books, ask, nowMs, this.lives) } : admission;
+      });
+    const admission = decide(false);
+    if (admission !== null) return admission ?? NEVER_OPENED;
+    if (!(await this.leaseWaits.closed())) return refused({ kind: "busy", retryAfterMs: LEASE_MS });
+    return decide(true) ?? NEVER_OPENED;
+  }
+
+  async report(said: LeaseReport): Promise<ReportAnswer> {
+    const { grants } = this.leaseWaits;
+    const taken = this.store.transact((books, nowMs) => takeIn(books, said, nowMs, this.lives, grants));
+    for (const settlement of taken?.unknown ?? []) await settleUnknown(this.store, settlement);
+    return { leases: taken?.leases ?? [] };
   }
 
   async settle(settlement: Settlement): Promise<HoldEnd> {

@@ -264,13 +264,9 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (second, key_id)) STRICT, WITHOUT ROWID;
   `,
   // digests.rotation: The idempotent call that made this secret: it rotates a key once.
-  `
-  ALTER TABLE digests ADD COLUMN rotation TEXT;
-  `,
+  "ALTER TABLE digests ADD COLUMN rotation TEXT;",
   // spent_by_day.last_ms: When a subject was last charged on that day; null in rows of before.
-  `
-  ALTER TABLE spent_by_day ADD COLUMN last_ms INTEGER;
-  `,
+  "ALTER TABLE spent_by_day ADD COLUMN last_ms INTEGER;",
   // alert_marks: What was told in its window, so that it is told once: of a budget, a target sold at a loss, a day's
   // overruns.
   // keys.warn_at_ms: When the key's holder is told that it expires; null: not any more.
@@ -283,6 +279,8 @@ const MIGRATIONS: readonly string[] = [
   CREATE INDEX keys_warned ON keys (warn_at_ms) WHERE warn_at_ms IS NOT NULL;
   `,
   ARCHIVE_TABLES,
+  // holds.lease: Set on the hold of a lease (JSON): its requests and slots, and how many calls were reported of it.
+  "ALTER TABLE holds ADD COLUMN lease TEXT;",
 ];
 
 const SCHEMA = "schema";

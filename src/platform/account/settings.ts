@@ -1,6 +1,7 @@
 /** The operator's settings for all account objects, from the Worker's variables. */
 import type { DetailLimits } from "../../core/archive/cut.ts";
 import type { Lengths } from "../../core/compute/rental.ts";
+import { NANO_PER_USD } from "../../core/pricing/money.ts";
 import type { HoldTimes } from "./tables/holds.ts";
 
 /** How long new holds and jobs may live, and the hour and day of compute. */
@@ -9,6 +10,8 @@ export interface Lives extends HoldTimes {
   readonly lengths: Lengths;
   /** Null: there is no archive. */
   archive: DetailLimits | null;
+  /** The most money in one lease. */
+  readonly mostLeasedNanoUsd: number;
 }
 
 /** The most live keys and teams of an account; neither costs money. */
@@ -24,6 +27,7 @@ const DEFAULT_MOST = 10_000;
 const TRUE_HOUR_MS = 3_600_000;
 const DEFAULT_DETAIL_DAYS = 35;
 const DEFAULT_DETAIL_BYTES = 1_500_000_000;
+const DEFAULT_LEASE_USD = 1;
 
 /**
  * At least one TTL longer than the TTL: a call ends one TTL before its longest life, and must be renewed at least once.
@@ -39,6 +43,7 @@ export function livesOf(
     | "LEDGER_DETAIL_DAYS"
     | "LEDGER_DETAIL_BYTES"
     | "ARCHIVE"
+    | "LEASE_MAX_USD"
   >,
 ): Lives {
   const ttlMs = Number(env.HOLD_TTL_MS) || DEFAULT_HOLD_TTL_MS;
@@ -52,7 +57,9 @@ export function livesOf(
     bytes: Number(env.LEDGER_DETAIL_BYTES) || DEFAULT_DETAIL_BYTES,
   };
   const archive = env.ARCHIVE ? detail : null;
-  return { ttlMs, longestMs, jobMs: Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS, lengths, archive };
+  const jobMs = Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS;
+  const mostLeasedNanoUsd = Math.floor((Number(env.LEASE_MAX_USD) || DEFAULT_LEASE_USD) * NANO_PER_USD);
+  return { ttlMs, longestMs, jobMs, lengths, archive, mostLeasedNanoUsd };
 }
 
 export const capsOf = (env: Pick<Env, "MAX_KEYS_PER_ACCOUNT" | "MAX_TEAMS_PER_ACCOUNT">): Caps => ({

@@ -8,10 +8,10 @@
 
 import { type BudgetUse, budgetWindow } from "../../core/account/budgets.ts";
 import { type FreeReach, freeAllowance } from "../../core/account/free-calls.ts";
-import type { LEVELS, Progress } from "../../core/account/hold.ts";
+import type { Progress } from "../../core/account/hold.ts";
 import { floorOf, type Money } from "../../core/account/ledger.ts";
 import type { LevelUse } from "../../core/account/limits.ts";
-import type { Key, Limits } from "../../core/account/tenant.ts";
+import type { Key } from "../../core/account/tenant.ts";
 import { MINUTE } from "../../core/account/trailing-count.ts";
 import type { Lengths } from "../../core/compute/rental.ts";
 import type { CallId, KeyId } from "../../core/ids.ts";
@@ -28,8 +28,9 @@ import { InferenceRentals } from "./tables/inference-rentals.ts";
 import { Jobs } from "./tables/jobs.ts";
 import { Keys } from "./tables/keys.ts";
 import { Ledger } from "./tables/ledger.ts";
-import type { Scope, Subject } from "./tables/limit-scopes.ts";
+import { limitedBy, type Scope } from "./tables/limit-scopes.ts";
 import { MarginWatch } from "./tables/margin-watch.ts";
+import { Leases } from "./tables/open-leases.ts";
 import { OperatorBook } from "./tables/operator-losses.ts";
 import { Outbox } from "./tables/outbox.ts";
 import { OverrunWatch } from "./tables/overrun-watch.ts";
@@ -54,6 +55,7 @@ export class Books {
   readonly tenants: Tenants;
   readonly keys: Keys;
   readonly holds: Holds;
+  readonly leases: Leases;
   readonly activities = new Activities();
   readonly dayRequests: DayRequests;
   readonly ledger: Ledger;
@@ -86,6 +88,7 @@ export class Books {
     this.tenants = new Tenants(sql);
     this.keys = new Keys(sql);
     this.holds = new Holds(sql);
+    this.leases = new Leases(sql, this.activities, nowMs);
     this.dayRequests = new DayRequests(sql);
     this.ledger = new Ledger(sql);
     this.spending = new Spending(sql);
@@ -134,16 +137,16 @@ export class Books {
 
   /** The limits of key, team and account with their use, narrowest first. */
   levels(caller: Scope, nowMs: number): readonly LevelUse[] {
-    return this.#limited(caller).map(({ level, subject, limits }) => {
-      const { requests, tokens, slots } = this.activities.of(subject);
+    return limitedBy(caller, this.tenants.account().limits).map(({ level, subject, limits }) => {
+      const { requests, tokens, slots, leased } = this.activities.of(subject);
       const dayRequests = limits.rpd_limit === null ? null : this.dayRequests.window(subject, nowMs);
-      return { level, limits, requests, tokens, dayRequests, slots };
+      return { level, limits, requests, tokens, dayRequests, slots, leased };
     });
   }
 
   /** The levels that limit free calls, narrowest first. Each allows at least `least`. */
   freeLevels(caller: Scope, reach: FreeReach, nowMs: number, least = 0): readonly FreeLevel[] {
-    return this.#limited(caller).flatMap(({ level, subject, limits }) => {
+    return limitedBy(caller, this.tenants.account().limits).flatMap(({ level, subject, limits }) => {
       const allowed = freeAllowance(level, limits.free_rpm_limit, reach);
       if (allowed === null) return [];
       return [
@@ -170,7 +173,7 @@ export class Books {
 
   /** The budgets that are set, narrowest first. */
   budgets(caller: Scope, nowMs: number): readonly BudgetUse[] {
-    return this.#limited(caller).flatMap(({ level, subject, limits }) => {
+    return limitedBy(caller, this.tenants.account().limits).flatMap(({ level, subject, limits }) => {
       if (limits.maxBudgetNanoUsd === null) return [];
       const duration = limits.budgetDuration;
       const { endsAtMs } = budgetWindow(duration, nowMs);
@@ -196,6 +199,12 @@ export class Books {
     this.#occupy(1, hold.amountNanoUsd);
   }
 
+  /** Counts the money of a lease: `holds` is 1 for a new one. */
+  leased(holds: 0 | 1, nanoUsd: number, dueMs: number): void {
+    this.#occupy(holds, nanoUsd);
+    this.#nextExpiryMs = Math.min(this.#nextExpiryMs ?? dueMs, dueMs);
+  }
+
   /** Sets the amount of a rental's open hold. */
   resizeRental(hold: HoldRow, amountNanoUsd: number): void {
     this.holds.resize(hold.callId, amountNanoUsd);
@@ -206,7 +215,8 @@ export class Books {
   /** Ends an open hold: updates its row and frees its slot, money and tokens. */
   end(hold: HoldRow, ending: Ending): void {
     this.holds.end(hold.callId, ending);
-    if (hold.rental === null) this.activities.ended(hold, ending.countedTokens);
+    if (hold.lease) this.leases.ended(hold.callId);
+    else if (hold.rental === null) this.activities.ended(hold, ending.countedTokens);
     else this.activities.held(hold, -hold.amountNanoUsd);
     this.#occupy(-1, -hold.amountNanoUsd);
     this.#nextPruneMs = Math.min(this.#nextPruneMs ?? Number.POSITIVE_INFINITY, goesAtMs(ending));
@@ -276,12 +286,5 @@ export class Books {
   #occupy(holds: number, nanoUsd: number): void {
     this.#openHolds += holds;
     this.#heldNanoUsd += nanoUsd;
-  }
-
-  #limited({ key, team }: Scope): { level: (typeof LEVELS)[number]; subject: Subject; limits: Limits }[] {
-    const account = { level: "account", subject: "account", limits: this.tenants.account().limits } as const;
-    const own = key && ({ level: "key", subject: `key:${key.id}`, limits: key.limits } as const);
-    const its = team && ({ level: "team", subject: `team:${team.id}`, limits: team.limits } as const);
-    return [own, its, account].filter((level) => level !== null);
   }
 }

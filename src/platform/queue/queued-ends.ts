@@ -3,6 +3,7 @@
  * object records one end per call id, so an end that is delivered twice, or had arrived before, does no harm.
  */
 import { QUEUED_END_LIFE_MS, type QueuedEnd, type Release, type Settlement } from "../../core/account/hold.ts";
+import type { LeaseReport } from "../../core/account/lease.ts";
 import { accountObject } from "../account/stub.ts";
 import { log } from "../log.ts";
 
@@ -48,10 +49,12 @@ async function deliverInOrder(env: Pick<Env, "ACCOUNTS">, ends: readonly EndMess
 interface EndReceiver {
   settle(settlement: Settlement): Promise<unknown>;
   release(released: Release): Promise<unknown>;
+  report(said: LeaseReport): Promise<unknown>;
 }
 
-async function deliver(env: Pick<Env, "ACCOUNTS">, { account, end }: QueuedEnd): Promise<void> {
+async function deliver(env: Pick<Env, "ACCOUNTS">, { account, end, leased }: QueuedEnd): Promise<void> {
   const object = accountObject(env, account) as unknown as EndReceiver;
-  if (end.kind === "settle") await object.settle(end.said);
+  if (leased) await object.report({ calls: [{ call: leased, end }], over: [], asks: [] });
+  else if (end.kind === "settle") await object.settle(end.said);
   else await object.release(end.said);
 }

@@ -36,7 +36,7 @@ export class DayRequests {
 
   /** Counts a row read at load. */
   load(hold: RecentHold): void {
-    if (hold.rental !== null || hold.seq <= this.#through) return;
+    if (hold.rental !== null || hold.lease || hold.seq <= this.#through) return;
     this.#lastSeq = Math.max(this.#lastSeq, hold.seq);
     for (const subject of subjectsOf(hold)) addTo(this.#tail, subject, slotOf(hold.admittedAtMs), 1);
   }
@@ -53,6 +53,15 @@ export class DayRequests {
       this.#windows.get(subject)?.add(atMs, 1);
     }
     if (this.#lastSeq - this.#through >= ROLL_UP_EVERY) this.#rollUp(atMs);
+  }
+
+  /** Counts requests that have no hold of their own. They go into the sums at once. */
+  lost(party: Party, atMs: number, requests: number): void {
+    if (requests === 0) return;
+    for (const subject of subjectsOf(party)) {
+      this.#sum(subject, slotOf(atMs), requests);
+      this.#windows.get(subject)?.add(atMs, requests);
+    }
   }
 
   window(subject: Subject, nowMs: number): TrailingCount {
@@ -94,16 +103,18 @@ export class DayRequests {
     for (const row of rows) yield [row.slot, row.requests];
   }
 
+  #sum(subject: Subject, slot: number, requests: number): void {
+    this.#sql.exec(
+      `INSERT INTO requests_by_slot VALUES (?, ?, ?)
+       ON CONFLICT (slot, subject) DO UPDATE SET requests = requests + excluded.requests`,
+      slot,
+      subject,
+      requests,
+    );
+  }
+
   #rollUp(nowMs: number): void {
-    for (const [subject, slot, requests] of eachSum(this.#tail)) {
-      this.#sql.exec(
-        `INSERT INTO requests_by_slot VALUES (?, ?, ?)
-         ON CONFLICT (slot, subject) DO UPDATE SET requests = requests + excluded.requests`,
-        slot,
-        subject,
-        requests,
-      );
-    }
+    for (const [subject, slot, requests] of eachSum(this.#tail)) this.#sum(subject, slot, requests);
     this.#sql.exec("UPDATE marks SET holds_through = ?, holds_at_ms = ?", this.#lastSeq, nowMs);
     this.#through = this.#lastSeq;
     this.#tail.clear();

@@ -7,6 +7,7 @@
  * refused; those are one folder up and in core.
  */
 import type { HoldEnd, Progress } from "../../../core/account/hold.ts";
+import type { LeaseRest } from "../../../core/account/lease.ts";
 import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
 import type { UnitPrices } from "../../../core/pricing/prices.ts";
 import { earliest } from "../earliest.ts";
@@ -33,10 +34,11 @@ export interface NewHold extends Party {
   readonly rental: number | null;
 }
 
-/** A rental's hold does not expire: its turns end it. */
+/** A rental's hold does not expire. */
 export const NEVER_MS = 8_640_000_000_000_000;
 
 export interface HoldRow extends NewHold {
+  readonly lease: LeaseRest | null;
   readonly state: HoldState;
   readonly chargedNanoUsd: number;
   /** The usage that the last renewal reported. */
@@ -55,13 +57,10 @@ export interface HoldTimes {
 }
 
 /** What the mirrors need of a hold. */
-export interface RecentHold extends Party {
+export interface RecentHold
+  extends Pick<HoldRow, "keyId" | "teamId" | "amountNanoUsd" | "countedTokens" | "admittedAtMs" | "rental" | "lease"> {
   readonly seq: number;
   readonly open: boolean;
-  readonly amountNanoUsd: number;
-  readonly countedTokens: number;
-  readonly admittedAtMs: number;
-  readonly rental: number | null;
 }
 
 /** How an open hold becomes an ended one. */
@@ -103,6 +102,7 @@ type StoredHold = {
   progress: string | null;
   corrected: number;
   rental: number | null;
+  lease: string | null;
 };
 type StoredRecent = {
   seq: number;
@@ -113,6 +113,7 @@ type StoredRecent = {
   counted_tokens: number;
   admitted_at_ms: number;
   rental: number | null;
+  lease: string | null;
 };
 
 export class Holds {
@@ -245,7 +246,7 @@ export class Holds {
 
   /** All open holds and those that ended at `sinceMs` or later; this includes every hold admitted since then. */
   *recent(sinceMs: number): Iterable<RecentHold> {
-    const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms, rental";
+    const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms, rental, lease";
     const rows = this.#sql.exec<StoredRecent>(
       `SELECT ${columns} FROM holds WHERE open = 1 UNION ALL SELECT ${columns} FROM holds WHERE open = 0 AND due_ms >= ?`,
       sinceMs + HOLD_KEPT_MS,
@@ -260,6 +261,7 @@ export class Holds {
         countedTokens: row.counted_tokens,
         admittedAtMs: row.admitted_at_ms,
         rental: row.rental,
+        lease: restIn(row.lease),
       };
     }
   }
@@ -287,5 +289,8 @@ function toHold(stored: StoredHold): HoldRow {
     corrected: stored.corrected === 1,
     endedAtMs: stored.ended_at_ms,
     rental: stored.rental,
+    lease: restIn(stored.lease),
   };
 }
+
+const restIn = (stored: string | null): LeaseRest | null => (stored === null ? null : JSON.parse(stored));

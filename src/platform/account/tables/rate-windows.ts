@@ -3,7 +3,9 @@
  * rows and those of the last minute. It writes no rows of its own, works for limits that are set later, and is rebuilt
  * from the hold rows after a restart or a failed write.
  */
+import type { Slice } from "../../../core/account/lease.ts";
 import { MINUTE, TrailingCount } from "../../../core/account/trailing-count.ts";
+import { OVER_MS } from "../../../core/leases/slice.ts";
 import type { RecentHold } from "./holds.ts";
 import { type Party, type Subject, subjectsOf } from "./limit-scopes.ts";
 
@@ -14,6 +16,8 @@ export interface Activity {
   /** Open holds, and the money in them. */
   slots: number;
   heldNanoUsd: number;
+  /** In open leases, and not reported yet. */
+  readonly leased: { requests: number; tokens: number };
 }
 
 /** Subjects kept before idle ones are first removed. */
@@ -25,8 +29,33 @@ export class Activities {
 
   /** Counts a row read at load. */
   load(hold: RecentHold): void {
+    const { lease } = hold;
+    if (lease) {
+      // An open one is counted by its own table.
+      if (!hold.open) this.lost(hold, hold.admittedAtMs + OVER_MS, { ...lease, tokens: hold.countedTokens });
+      return;
+    }
     if (hold.rental === null) this.#count(hold, hold.admittedAtMs, hold.countedTokens);
     if (hold.open) this.#occupy(hold, hold.rental === null ? 1 : 0, hold.amountNanoUsd);
+  }
+
+  /** Sets aside (negative: frees) the room of a lease. */
+  leased(party: Party, { requests, tokens, slots, nanoUsd }: Slice): void {
+    this.#occupy(party, slots, nanoUsd);
+    for (const subject of subjectsOf(party)) {
+      const { leased } = this.of(subject);
+      leased.requests += requests;
+      leased.tokens += tokens;
+    }
+  }
+
+  /** Counts what a lease may have admitted that nobody reported. */
+  lost(party: Party, atMs: number, { requests, tokens }: Pick<Slice, "requests" | "tokens">): void {
+    for (const subject of subjectsOf(party)) {
+      const activity = this.of(subject);
+      activity.requests.add(atMs, requests);
+      activity.tokens.add(atMs, tokens);
+    }
   }
 
   /** Sets aside (negative: frees) money without a slot: a rental's. */
@@ -54,7 +83,8 @@ export class Activities {
   of(subject: Subject): Activity {
     const known = this.#bySubject.get(subject);
     if (known) return known;
-    const fresh = { requests: new TrailingCount(MINUTE), tokens: new TrailingCount(MINUTE), slots: 0, heldNanoUsd: 0 };
+    const counts = { requests: new TrailingCount(MINUTE), tokens: new TrailingCount(MINUTE) };
+    const fresh = { ...counts, slots: 0, heldNanoUsd: 0, leased: { requests: 0, tokens: 0 } };
     this.#bySubject.set(subject, fresh);
     return fresh;
   }
@@ -82,8 +112,9 @@ export class Activities {
 
   /** Removes subjects with no open hold and an empty minute. */
   #sweep(nowMs: number): void {
-    for (const [subject, { requests, slots, heldNanoUsd }] of this.#bySubject) {
-      if (slots === 0 && heldNanoUsd === 0 && requests.used(nowMs) === 0) this.#bySubject.delete(subject);
+    for (const [subject, { requests, slots, heldNanoUsd, leased }] of this.#bySubject) {
+      if (slots + leased.requests === 0 && heldNanoUsd === 0 && requests.used(nowMs) === 0)
+        this.#bySubject.delete(subject);
     }
     this.#sweepAt = Math.max(FIRST_SWEEP, this.#bySubject.size * 2);
   }
