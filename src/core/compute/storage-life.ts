@@ -42,11 +42,13 @@ export const NO_STORAGE_SEEN: StorageSeen = {
   haunts: false,
 };
 
+/** What was lost or deleted upstream unasked, and comes back, may hold a tenant's data: the operator decides about it. */
+const isUnwanted = ({ wants, create }: StorageRow): boolean => wants.end !== null || create === "lost";
+
 export function nextOfStorage(row: StorageRow, nowMs: number): Next {
-  const { upstreamId, seen, wants, sending } = row;
-  if (upstreamId === null) return { do: "none" };
-  const wanted = seen.state === "ended" ? seen.haunts : wants.end !== null;
-  if (!wanted) return { do: "none" };
+  const { upstreamId, seen, sending } = row;
+  if (upstreamId === null || !isUnwanted(row)) return { do: "none" };
+  if (seen.state === "ended" && !seen.haunts) return { do: "none" };
   if (sending === null) return { do: "send", call: { verb: "stop" } };
   // While upstream shows it being deleted, repeat only once a minute.
   const atMs = sending.lastMs + (seen.state === "deleting" ? 60_000 : retryDelayMs(sending.tries));
@@ -61,7 +63,7 @@ export function storageSent(row: StorageRow, { verb }: RowCall, nowMs: number): 
 
 /** Wants it deleted. The first reason stays. Days that begin after `nowMs` are not charged. */
 export function wantStorageEnd(row: StorageRow, reason: EndReason, nowMs: number): StorageRow {
-  if (row.seen.state === "ended" || row.wants.end !== null) return row;
+  if ((row.seen.state === "ended" && !row.seen.haunts) || row.wants.end !== null) return row;
   const { rental } = askStorageEnd(row.rental, nowMs);
   return { ...row, rental, wants: { end: { reason, askedMs: nowMs } }, sending: null, changedAtMs: nowMs };
 }
@@ -251,9 +253,10 @@ const attaches = ({ launched }: MachineRow, id: number): boolean =>
   [...launched.drives, ...launched.filesystems].some((one) => one.id === id);
 
 /** Whether to check upstream every 5 s for this row, instead of every 60 s. */
-export function storageInTransition({ seen, wants, create }: StorageRow): boolean {
+export function storageInTransition(row: StorageRow): boolean {
+  const { seen, wants, create } = row;
   if (create === "refused") return false;
-  if (seen.state === "ended") return seen.haunts;
+  if (seen.state === "ended") return seen.haunts && isUnwanted(row);
   return seen.state !== "available" || wants.end !== null;
 }
 

@@ -271,6 +271,25 @@ describe("an end", () => {
     expect([never.status, never.books.charges.length, never.books.held]).toEqual(["lost", 0, 0]);
   });
 
+  it.each(["lost", "deleted"] as const)(
+    "that nobody asked for, of what a list showed %s and another shows again, deletes nothing: the operator may",
+    (state) => {
+      const drive = new Drive();
+      drive.shows("available", SENT + 1_000);
+      drive.shows(state, SENT + 2_000);
+      drive.shows("available", SENT + 3_000);
+      expect([drive.status, drive.books.events, rowIsLive(drive.row)]).toEqual([state, ["ended_runs"], true]);
+      expect([nextOfStorage(drive.row, SENT + 4_000).do, storageInTransition(drive.row)]).toEqual(["none", false]);
+      // What the service keeps it for is the operator's loss, once it is over.
+      drive.end(SENT + 2 * DAY);
+      expect(nextOfStorage(drive.row, SENT + 2 * DAY)).toEqual({ do: "send", call: { verb: "stop" } });
+      drive.deletes({ kind: "unknown" }, SENT + 2 * DAY);
+      drive.shows("deleted", SENT + 2 * DAY + 1_000);
+      expect([drive.books.charges.length, drive.books.held, rowIsLive(drive.row)]).toEqual([1, 0, false]);
+      expect(drive.books.losses.get(2)).toBe(2 * RATE.costNanoUsd);
+    },
+  );
+
   it("after the grace comes by itself, and never while it is mounted", () => {
     const drive = new Drive(1_000);
     drive.shows("available", SENT + 1_000);
