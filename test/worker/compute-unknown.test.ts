@@ -90,10 +90,12 @@ it("what one upstream's lists say of a machine on another changes nothing there"
   ];
   await other.launch();
   await renter.launch();
+  await renter.launch();
   await reconcile(honest);
-  const name = honest.things["gpu-instances"]?.[0]?.name ?? "";
+  // The lie has the machine's own id too.
+  const { id = 0, name = "" } = honest.things["gpu-instances"]?.[1] ?? {};
   const over = { terminated_at: new Date().toISOString(), termination_reason: "failed" };
-  liar.add("gpu-instances", { name, status: "terminated", ...over });
+  expect(liar.add("gpu-instances", { name, status: "terminated", ...over })).toBe(id);
   liar.add("gpu-instances", { name, status: "running", hourly_rate_usd: 900 });
   const before = [honest.changes(), liar.changes()];
   const marks = (await reconcile(liar)).map(({ mark, id }) => [mark, id]);
@@ -102,9 +104,12 @@ it("what one upstream's lists say of a machine on another changes nothing there"
     ["unknown", null],
     ["unknown", null],
   ]);
+  // A list of another kind has no say about it either.
+  honest.add("cloud-drives", { id, name, status: "failed" });
   await reconcile(honest);
   const { data } = await done("GET", `/accounts/${renter.id}/compute`);
-  expect(data).toMatchObject([{ id: 1000, status: "running", hourly_cost_usd: 2, held_usd: 3 }]);
+  const shown = data.map((one: Json) => [one.id, one.status, one.hourly_cost_usd, one.held_usd]);
+  expect(shown.sort()).toEqual([1000, 1001].map((id) => [id, "running", 2, 3]));
   expect([honest.changes(), liar.changes()]).toEqual(before);
 });
 
