@@ -26,7 +26,7 @@ function part(
   });
   return Buffer.concat([...blocks, gzipSync(footer)]);
 }
-const LINES = Array.from({ length: 2_345 }, (_, index) => ({ id: index + 1, nano_usd: -index, call: `c-${index}` }));
+const LINES = Array.from({ length: 2_345 }, (_, index) => ({ id: index + 1, nano_usd: 0 - index, call: `c-${index}` }));
 
 it("gives all lines of all blocks, and the footer", () => {
   const { footer, lines } = readPart(part(LINES));
