@@ -240,6 +240,7 @@ describe("an account with many keys and teams", () => {
   it("admits by look-ups alone: the rows read do not grow", async () => {
     const { stub } = await newAccount({ balance: 1_000, team: {} });
     const readBy = async (id: string) => {
+      await stub.describe();
       await evictDurableObject(stub);
       await stub.describe();
       return stub.admit(request(id)).then((admission) => admission.ok);
