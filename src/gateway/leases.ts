@@ -17,7 +17,10 @@ import { retry, settledWithin } from "./wait.ts";
 
 /** Larger bodies are asked of the object. */
 const MOST_BYTES = 65_536;
-/** How long a report is repeated, ms. The platform stops background work 30 s after the response ends. */
+/**
+ * How long reports are repeated, ms, whoever sends them: one that takes over does not begin anew. The platform stops
+ * background work 30 s after the response ends.
+ */
 const SAID_WITHIN_MS = 15_000;
 const PAUSE_MS = 250;
 /** A call that waits for its confirmation looks this often whether somebody still sends, ms. */
@@ -107,10 +110,9 @@ async function send(holder: LeaseHolder, account: AccountNumber, ports: Ports): 
 
 /** Says a report until it is answered, unchanged. What cannot be said goes to the queue, call by call. */
 async function say(said: Said, holder: LeaseHolder, account: AccountNumber, number: number, ports: Ports) {
-  const sinceMs = ports.now();
   const { calls } = said.report;
   const again = (error: unknown) => {
-    const last = ports.now() - sinceMs > SAID_WITHIN_MS || !holder.sends(number, ports.now());
+    const last = holder.failed(ports.now()) > SAID_WITHIN_MS || !holder.sends(number, ports.now());
     ports.log({ event: "report_failed", account, calls: calls.length, error: String(error), last });
     return last ? null : PAUSE_MS;
   };

@@ -76,7 +76,7 @@ describe("roles", () => {
     "listAliases", "getAlias", "listInstances", "getInstance", "listModels", "getModel", "reportUsage", "getCompute",
     "getAccountCompute", "getOpenApi",
     "listComputeTemplates", "getComputeTemplate", "listCalls", "getCall", "getStatement", "listStatements",
-    "listLimits", "listRefusals", "lookupKey", "getKeyActivity",
+    "listLimits", "listRefusals", "lookupKey", "getKeyActivity", "listAlerts",
   ]; // biome-ignore format: a list
   const OF_SUPPORT_AND_READ = ["listUpstreams", "getUpstream", "getUpstreamHealth", "listEvents"];
   const MAY: Record<Exclude<OperatorRole, "owner">, readonly string[]> = {

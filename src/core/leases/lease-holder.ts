@@ -84,6 +84,8 @@ export class LeaseHolder {
   readonly #unsure = new Set<CallId>();
   /** Who sends the reports: its number, when it began, and when it was last heard of. */
   #sender = { number: 0, sinceMs: Number.NEGATIVE_INFINITY, heardAtMs: Number.NEGATIVE_INFINITY };
+  /** The first report without an answer since the last one with it. */
+  #failingSinceMs: number | null = null;
 
   /** Nothing is out and nothing is to be said. */
   get idle(): boolean {
@@ -191,8 +193,15 @@ export class LeaseHolder {
     return { report: { calls, over, asks }, askedAtMs: nowMs };
   }
 
+  /** A report was not answered. Gives how long none has been, ms. */
+  failed(nowMs: number): number {
+    this.#failingSinceMs = Math.min(this.#failingSinceMs ?? nowMs, nowMs);
+    return nowMs - this.#failingSinceMs;
+  }
+
   /** The object has done what was said. */
   confirmed({ report, askedAtMs }: Said, { leases }: ReportAnswer): void {
+    this.#failingSinceMs = null;
     for (const { id } of report.over) this.#forget(id);
     for (const [index, ask] of report.asks.entries()) this.answered(ask, leases[index] ?? null, askedAtMs);
     this.#taken(report);
@@ -200,6 +209,7 @@ export class LeaseHolder {
 
   /** No answer, for good: the ends went another way. */
   givenUp({ report }: Said): void {
+    this.#failingSinceMs = null;
     for (const ask of report.asks) this.answered(ask, undefined, 0);
     for (const held of this.#leases.values()) held.over = true;
     this.#taken(report);
