@@ -155,7 +155,9 @@ describe.each([
       const renter = await renting(200);
       fleet.service.fault(renter.seat, fault, 1, (method, path) => method === "POST" && path === pathOf(kind));
       const fromMs = fleet.nowMs;
-      expect(await launchOf(renter, kind)).toMatchObject({ status: 202, body: { status: "pending" } });
+      // Seen in a list by its tag before the answer is given up, it runs already.
+      const status = expect.stringMatching(/^(pending|running)$/);
+      expect(await launchOf(renter, kind)).toMatchObject({ status: 202, body: { status } });
       expect(fleet.nowMs - fromMs).toBeLessThanOrEqual(26_000);
       fleet.service.letGo();
       await untilRuns(renter, kind);
