@@ -15,7 +15,10 @@ import { serve } from "../../src/gateway/serve.ts";
 import { launchedRow } from "../support/compute/rows.ts";
 import { json as answerJson, type FakeOptions, fakeWorld, grantTo, makeKey, ROUTING } from "../support/fake-ports.ts";
 
-/* Endpoints that no contract has: of each flow one row, and nothing else. */
+/*
+ * Endpoints that no contract has: one row for each flow, and nothing else. Service paths have none: see
+ * core/endpoints/compute/service-rows.ts.
+ */
 
 const Poem = z.looseObject({ model: z.string(), lines: z.int().check(z.minimum(1)) });
 
@@ -223,7 +226,23 @@ const unasked = () => {
 
 const NOTHING_ELSE = { mounted: [], gpuPrices: [], storagePrices: [], shared: false } as const;
 
+/** A new flow is missed here by the compiler. */
+const BY_FLOW: Readonly<Record<Endpoint["flow"]["kind"], Endpoint>> = {
+  forwarded: poems,
+  job: films,
+  quote: filmQuote,
+  prices: filmPrices,
+  poll: filmState,
+  free: filmCut,
+  local: kinds,
+};
+
 describe("a made-up endpoint takes one row", () => {
+  it("there is one for each flow", () => {
+    const flows = Object.values(BY_FLOW).map(({ flow }) => flow.kind);
+    expect(flows).toEqual(Object.keys(BY_FLOW));
+  });
+
   it("forwarded: it is admitted, forwarded, relayed and settled by the pipeline as it is", async () => {
     const options = { script: () => answerJson({ poem: "..." }), routing: ROUTING };
     const asked = await ask(poems, options, { model: "chat", lines: 3, x: 1 });

@@ -1,4 +1,11 @@
-/** The rows of service paths: any method, any path below. What they pass: core/compute/service-headers.ts. */
+/**
+ * The rows of service paths: any method, any path below. What they pass: core/compute/service-headers.ts.
+ *
+ * A new kind of service path is not one row, unlike in the other tables. What makes one safe is not in a row: the path
+ * is matched in the URL as it was sent, before any router decodes it (core/compute/service-path.ts), and its id is one
+ * of a kind of machine. So there is a row for each `MachineKind`, which the type demands, and no made-up one in
+ * test/gateway/made-up-endpoint.test.ts.
+ */
 import type { CallAccess } from "../../account/call-access.ts";
 import type { MachineKind } from "../../compute/resource.ts";
 
