@@ -79,9 +79,12 @@ export async function cpuOf(
 
 /** Above this share of a core, latency is the queue's and no longer the subject's. */
 export const SATURATED = 0.7;
-/** So long may the subject have waited for its core, as a share of the time: above it, latency is a neighbour's. */
+/**
+ * The longest that the subject may have waited for its core, as a share of the time: above it, latency is a
+ * neighbour's.
+ */
 const DISTURBED = 0.1;
-/** What the harness may have been late itself, in sending calls and in passing the frames of 500 streams on. */
+/** How late the harness itself may have been in sending calls, and in passing on the frames of 500 streams. */
 const LATE_CALL_MS = 20;
 const LATE_FRAME_MS = 50;
 

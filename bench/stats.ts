@@ -1,6 +1,6 @@
 /** Medians and quartiles, nothing that assumes a distribution. */
 
-/** The value below which the share `q` of them lies, between neighbours in proportion. */
+/** The value below which the share `q` of them lies, interpolated between neighbours. */
 export function quantile(values: readonly number[], q: number): number {
   if (values.length === 0) return Number.NaN;
   const sorted = Float64Array.from(values).sort();

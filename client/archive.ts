@@ -1,9 +1,9 @@
 /**
- * Reads a part of the archive (docs/storage.md) that was taken out of the bucket, in Node: its lines, checked against its
- * footer. Whoever has the record of the part holds its SHA-256 against the file besides.
+ * Reads a part of the archive (docs/storage.md) that was taken out of the bucket, in Node: its lines, checked against
+ * its footer. If you have the record of the part, compare its SHA-256 with the file too.
  */
 import { gunzipSync } from "node:zlib";
-import { type Footer, readFooter, valuesIn } from "../src/core/archive/part.ts";
+import { amountOf, type Footer, readFooter, valuesIn } from "../src/core/archive/part.ts";
 
 export interface ReadPart {
   readonly footer: Footer;
@@ -21,7 +21,7 @@ export function readPart(bytes: Uint8Array): ReadPart {
   const footer = readFooter(text.slice(end));
   const lines = valuesIn(text.slice(0, end)) as ReadPart["lines"] | undefined;
   if (!footer || !lines) throw new Error("This is no part of an archive.");
-  const sum = lines.reduce((total, line) => total + Number(line.nano_usd ?? line.price_nano_usd ?? 0), 0);
+  const sum = lines.reduce((total, line) => total + amountOf(line), 0);
   if (lines.length !== footer.lines || sum !== footer.nano_usd)
     throw new Error("Its lines are not those of its footer.");
   return { footer, lines };

@@ -1,8 +1,9 @@
 /**
- * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories of
- * an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines and five
- * of storage, a thousand machines for three days, kills at each point, the memory of all large bodies, the mutants of the
- * core's decisions, and a soak of ten minutes with kills. Takes over an hour; ends at the first step that fails.
+ * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories
+ * of an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines
+ * and five of storage, a thousand machines for three days, kills at each point, the memory of all large bodies, the
+ * mutants of the core's decisions, and a soak of ten minutes with kills. Takes over an hour; ends at the first step
+ * that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * `node scripts/restore-usage.ts PART...`: SQL that puts the usage events of parts of the archive back into D1, and marks their
- * hours so that the scheduled run sums them anew. An event that is there already counts once. See docs/restore.md.
+ * `node scripts/restore-usage.ts PART...`: SQL that puts the usage events of parts of the archive back into D1, and
+ * marks their hours so that the scheduled run sums them anew. An event that is there already counts once. See
+ * docs/restore.md.
  */
 import { readFileSync } from "node:fs";
 import { readPart } from "../client/archive.ts";

@@ -1,7 +1,6 @@
 /**
  * A Worker's wrangler.toml as miniflare takes it. Wrangler reads it, which costs a second and a half of a core just to
- * load, so what it said is kept until that file, wrangler or this file
- * changes.
+ * load, so its answer is kept until that file, wrangler or this file changes.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";

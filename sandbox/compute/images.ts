@@ -8,7 +8,7 @@ import type { World } from "./world.ts";
 
 /** A registry whose tokens expire after 12 hours. */
 const SHORT_LIVED = /^\d{12}\.dkr\.ecr(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$/;
-/** A registry says no to such a secret. */
+/** A registry refuses such a secret. */
 const REJECTED = /^bad-/;
 
 const ImageFields = {

@@ -9,7 +9,7 @@ import { attachedTo, deleteStorage, PROVISION_MS, storageStatus } from "./storag
 
 const SIZES_GB: readonly number[] = [50, 100, 200, 300, 400, 500];
 const MOST_OF_A_KIND = 8;
-/** Days that what is over stays in the lists. */
+/** For how many days storage that ended stays in the lists. */
 export const LISTED_DAYS = 7;
 
 export type StorageKind = Storage["kind"];

@@ -1,4 +1,4 @@
-/** Lets happen what is due, in the order of time. Called before anything is read or changed. */
+/** Carries out what is due, in the order of time. Called before anything is read or changed. */
 import { dueMs, happen } from "./lifecycle.ts";
 import { type Account, isMachine, isStorage, type Resource } from "./records.ts";
 import { payOwed, storageDueMs, storageHappens } from "./storage-life.ts";
@@ -14,7 +14,7 @@ interface Coming {
   atMs: number;
 }
 
-/** What happens to one resource changes when something happens to it next, and to no other. */
+/** An event of one resource changes only when that resource's own next event comes. */
 function catchUpAccount(world: World, account: Account): void {
   const nowMs = world.now(account);
   const coming = [...world.live(account.account)].map(

@@ -1,6 +1,6 @@
 /**
- * `GET /metrics` for Prometheus: bearer `METRICS_TOKEN`, which opens nothing else. Without one, or with a short one, there
- * is no such path. `?accounts=true` names the accounts that were charged most, too.
+ * `GET /metrics` for Prometheus: bearer `METRICS_TOKEN`, which opens nothing else. Without one, or with a short one,
+ * there is no such path. `?accounts=true` names the accounts that were charged most, too.
  */
 import { equalInConstantTime } from "../core/account/api-key.ts";
 import { metricsText } from "../core/metrics.ts";

@@ -6,10 +6,10 @@
  * there is no second target.
  */
 
-import { toHex } from "../core/account/api-key.ts";
 import type { ServedBy } from "../core/account/hold.ts";
 import type { Call } from "../core/endpoints/call.ts";
 import type { Endpoint } from "../core/endpoints/endpoint.ts";
+import { toHex } from "../core/formats/bytes.ts";
 import type { AnswerReader, BytesReader, EventReader } from "../core/meters/meter.ts";
 import type { Failure } from "../core/routing/failure.ts";
 import type { Route } from "../core/routing/resolution.ts";

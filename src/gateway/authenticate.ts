@@ -7,7 +7,8 @@
  * routes the call: the account object decides whether the key may still be used.
  */
 
-import { equalInConstantTime, shapeKey, tagOf, toHex } from "../core/account/api-key.ts";
+import { equalInConstantTime, shapeKey, tagOf } from "../core/account/api-key.ts";
+import { toHex } from "../core/formats/bytes.ts";
 import { asId, type KeyDigest } from "../core/ids.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
 import type { Caller, Ports, SignedIn } from "./ports.ts";

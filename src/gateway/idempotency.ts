@@ -3,8 +3,8 @@
  * waits for it. If that call fails without having been executed, the repeat is admitted instead.
  */
 
-import { toHex } from "../core/account/api-key.ts";
 import { type EarlierCall, type IdempotencyRef, LONGEST_IDEMPOTENCY_KEY } from "../core/account/idempotency.ts";
+import { toHex } from "../core/formats/bytes.ts";
 import { type Outcome, refused } from "../core/outcome.ts";
 import { earlierTokens } from "../core/owned.ts";
 import type { Refusal } from "../core/refusal.ts";

@@ -8,7 +8,7 @@
 import { type Admission, type AdmitRequest, boundUsage, type CallEnd, type LeasedCall } from "../core/account/hold.ts";
 import type { LeaseAsk, LeasingAdmission } from "../core/account/lease.ts";
 import type { AccountNumber } from "../core/ids.ts";
-import { type LeaseHolder, REPORT_MS, type Said } from "../core/leases/lease-holder.ts";
+import { type LeaseHolder, REPORT_MS, type SentReport } from "../core/leases/lease-holder.ts";
 import { countedTokens } from "../core/pricing/usage.ts";
 import { askOnce, queue, tell } from "./account-client.ts";
 import type { AdmittedCall, RoutedCall } from "./call.ts";
@@ -18,12 +18,12 @@ import { retry, settledWithin } from "./wait.ts";
 /** Larger bodies are asked of the object. */
 const MOST_BYTES = 65_536;
 /**
- * How long reports are repeated, ms, whoever sends them: one that takes over does not begin anew. The platform stops
- * background work 30 s after the response ends.
+ * How long reports are repeated, ms, whoever sends them: a sender that takes over does not begin anew. The platform
+ * stops background work 30 s after the response ends.
  */
-const SAID_WITHIN_MS = 15_000;
+const REPEATED_FOR_MS = 15_000;
 const PAUSE_MS = 250;
-/** A call that waits for its confirmation looks this often whether somebody still sends, ms. */
+/** How often a call that waits for its confirmation checks that a sender is at work, ms. */
 const LOOK_EVERY_MS = 6_500;
 
 /** What a lease may admit: calls without an id, a job, an hour of an instance, a limit of their row or a repeat key. */
@@ -103,27 +103,33 @@ async function send(holder: LeaseHolder, account: AccountNumber, ports: Ports): 
   const number = holder.beginSending(ports.now());
   do {
     await new Promise((resume) => setTimeout(resume, REPORT_MS));
-    const said = holder.sends(number, ports.now()) ? holder.report(ports.newCallId, ports.now()) : null;
-    if (said) await say(said, holder, account, number, ports);
+    const sent = holder.sends(number, ports.now()) ? holder.report(ports.newCallId, ports.now()) : null;
+    if (sent) await sendReport(sent, holder, account, number, ports);
   } while (holder.sends(number, ports.now()));
 }
 
-/** Says a report until it is answered, unchanged. What cannot be said goes to the queue, call by call. */
-async function say(said: Said, holder: LeaseHolder, account: AccountNumber, number: number, ports: Ports) {
-  const { calls } = said.report;
+/** Sends a report, unchanged, until it is answered. If it never is, its ends go to the queue one by one. */
+async function sendReport(
+  sent: SentReport,
+  holder: LeaseHolder,
+  account: AccountNumber,
+  number: number,
+  ports: Ports,
+): Promise<void> {
+  const { calls } = sent.report;
   const again = (error: unknown) => {
-    const last = holder.failed(ports.now()) > SAID_WITHIN_MS || !holder.sends(number, ports.now());
+    const last = holder.failed(ports.now()) > REPEATED_FOR_MS || !holder.sends(number, ports.now());
     ports.log({ event: "report_failed", account, calls: calls.length, error: String(error), last });
     return last ? null : PAUSE_MS;
   };
   try {
-    const answer = await retry(() => askOnce(ports, account, (object) => object.report(said.report)), again);
-    holder.confirmed(said, answer);
+    const answer = await retry(() => askOnce(ports, account, (object) => object.report(sent.report)), again);
+    holder.confirmed(sent, answer);
   } catch {
-    // Who took over says it too.
+    // The sender that took over reports these calls too.
     if (!holder.sends(number, ports.now())) return;
     const endedAtMs = ports.now();
     for (const { call, end } of calls) if (end) await queue({ account, endedAtMs, end, leased: call }, ports);
-    holder.givenUp(said);
+    holder.givenUp(sent);
   }
 }

@@ -95,8 +95,8 @@ export interface Secrets {
 export interface AccountPort extends Pick<ComputeAccount, "compute" | "openService"> {
   /** `ask`: asks for a lease with it, which is given only where the call is admitted. */
   admit(request: AdmitRequest, ask?: LeaseAsk): Promise<LeasingAdmission>;
-  /** Takes in what this isolate admitted out of leases. Each part counts once, however often it is said. */
-  report(said: LeaseReport): Promise<ReportAnswer>;
+  /** Takes in what this isolate admitted out of leases. Each part counts once, however often it comes. */
+  report(report: LeaseReport): Promise<ReportAnswer>;
   settle(settlement: Settlement): Promise<HoldEnd>;
   release(release: Release): Promise<HoldEnd>;
   /**
@@ -188,8 +188,8 @@ export interface PassedRequest {
 }
 
 /**
- * `telltale`: whether a text has the key or the upstream's host in it. `unusable`: there is no key that opens. `lost`: no
- * connection, or it broke before an answer. `timeout`: no first byte in time.
+ * `telltale`: whether a text has the key or the upstream's host in it. `unusable`: there is no key that opens. `lost`:
+ * no connection, or it broke before an answer. `timeout`: no first byte in time.
  */
 export type PassedAnswer =
   | { readonly kind: "answer"; readonly response: Response; telltale(text: string): boolean }

@@ -1,7 +1,7 @@
 /**
  * What an isolate remembers from one request to the next. All of it is here: other modules keep nothing that changes
- * what they answer. It is lost when the isolate ends. Test files in workerd share an isolate, and each begins with a new
- * memory.
+ * what they answer. It is lost when the isolate ends. Test files in workerd share an isolate, and each begins with a
+ * new memory.
  */
 import { IsolateLeases } from "../core/leases/isolate-leases.ts";
 import { Health } from "../core/routing/target-health.ts";

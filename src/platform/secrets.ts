@@ -7,8 +7,9 @@
  * short secret is a fault with its name; there is no weak default. Imported keys live as long as the isolate.
  */
 
-import { equalInConstantTime, signedPart, tagOf, toHex } from "../core/account/api-key.ts";
+import { equalInConstantTime, signedPart, tagOf } from "../core/account/api-key.ts";
 import { shapeOperatorToken, signedOperatorPart } from "../core/account/operators.ts";
+import { toHex } from "../core/formats/bytes.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../core/ids.ts";
 import type { Secrets } from "../gateway/ports.ts";
 import { type SessionSealing, sessionSealing } from "./session-seal.ts";

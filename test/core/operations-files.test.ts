@@ -1,4 +1,6 @@
-/** The text of `/metrics`, and the files in ops/ that read it: no name and no label there that `/metrics` does not give. */
+/**
+ * The text of `/metrics`, and the files in ops/ that read it: no name and no label there that `/metrics` does not give.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 // @ts-expect-error: the package has no types

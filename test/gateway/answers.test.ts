@@ -1,4 +1,7 @@
-/** What of an upstream's answer reaches the tenant, and how large answers pass: executed once, charged exactly, never held. */
+/**
+ * What of an upstream's answer reaches the tenant, and how large answers pass: executed once, charged exactly, never
+ * held.
+ */
 import { describe, expect, it } from "vitest";
 import type { Endpoint } from "../../src/core/endpoints/endpoint.ts";
 import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";

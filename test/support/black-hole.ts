@@ -15,7 +15,7 @@ const LISTEN_AND_SLEEP = `
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   });
 `;
-/** So long a connection that stands takes at most. */
+/** A connection that is accepted is made within this time, ms. */
 const STANDS_WITHIN_MS = 200;
 const MOST_QUEUED = 16;
 

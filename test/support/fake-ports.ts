@@ -1,6 +1,6 @@
 /**
- * The pipeline's ports in memory, for tests of the pipeline in Node: one account whose object admits what it is told to,
- * upstreams that answer by script, and a record of every word that was said to either.
+ * The pipeline's ports in memory, for tests of the pipeline in Node: one account whose object admits what it is told
+ * to, upstreams that answer by script, and a record of every call to either.
  */
 import { createHmac } from "node:crypto";
 import { signedPart, tagOf } from "../../src/core/account/api-key.ts";

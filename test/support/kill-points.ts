@@ -1,7 +1,7 @@
 /**
- * Named points at which a test stops the gateway for good. They stand in no source: a test's build (`TEST_BUILD_PLUGIN`)
- * sets a call to the test beside a line of each, and fails where a line has moved. At such a call the test says to go on,
- * or kills workerd while it waits.
+ * Named points at which a test stops the gateway for good. They stand in no source: a test's build
+ * (`TEST_BUILD_PLUGIN`) sets a call to the test beside a line of each, and fails where a line has moved. At such a call
+ * the test says to go on, or kills workerd while it waits.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -110,8 +110,8 @@ export const pointsIn = (file: string): readonly Point[] =>
 const OBSERVE = "core/compute/observe.ts";
 const DELIVERIES = "platform/d1/deliveries.ts";
 /**
- * What takes minutes takes seconds: to send again what was not confirmed, to give up a launch, to repeat an extension, to
- * take up a delivery that broke off.
+ * What takes minutes takes seconds: to send again what was not confirmed, to give up a launch, to repeat an extension,
+ * to take up a delivery that broke off.
  */
 const QUICKER = [
   {

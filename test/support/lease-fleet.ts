@@ -1,12 +1,12 @@
 /**
- * Isolates with leases on one account, driven step by step: what they admit, lose, repeat and say late. The judge keeps
- * a list of all calls that were admitted, and asks nobody.
+ * Isolates with leases on one account, driven step by step: what they admit, lose, repeat and report late. The judge
+ * keeps a list of all calls that were admitted, and asks nobody.
  */
 import fc from "fast-check";
 import type { AdmitRequest, LeasedCall, Settlement } from "../../src/core/account/hold.ts";
 import type { LeaseAsk, LeaseReport, LeasingAdmission, ReportAnswer } from "../../src/core/account/lease.ts";
 import { asId, type CallId, type KeyDigest } from "../../src/core/ids.ts";
-import { LeaseHolder, type Said } from "../../src/core/leases/lease-holder.ts";
+import { LeaseHolder, type SentReport } from "../../src/core/leases/lease-holder.ts";
 
 /** The account object as its isolates see it. */
 export interface LeasedAccount {
@@ -65,7 +65,7 @@ export const steps = (keys: number, length: number): fc.Arbitrary<Step[]> => {
   return fc.array(one, { minLength: 5, maxLength: length }).map((groups) => groups.flat());
 };
 
-/** A call that was admitted, by whomever. */
+/** A call that was admitted, by its isolate or by the object. */
 export interface Served {
   readonly id: CallId;
   readonly isolate: number;
@@ -75,7 +75,7 @@ export interface Served {
   /** Used, once it has ended. */
   used: number | null;
   readonly leased: LeasedCall | null;
-  /** Its isolate died before it said how the call ended. */
+  /** Its isolate died before it reported how the call ended. */
   lost: boolean;
   /** The object has said that it knows its end. */
   confirmed: boolean;
@@ -83,7 +83,7 @@ export interface Served {
 
 interface Isolate {
   holder: LeaseHolder;
-  said: Said | null;
+  sent: SentReport | null;
 }
 
 export class Fleet {
@@ -112,11 +112,11 @@ export class Fleet {
     this.#settlement = call.settlement;
     this.#now = call.now;
     this.#prefix = call.prefix;
-    this.#isolates = Array.from({ length: ISOLATES }, () => ({ holder: new LeaseHolder(), said: null }));
+    this.#isolates = Array.from({ length: ISOLATES }, () => ({ holder: new LeaseHolder(), sent: null }));
   }
 
   get idle(): boolean {
-    return this.#isolates.every(({ holder, said }) => holder.idle && said === null);
+    return this.#isolates.every(({ holder, sent }) => holder.idle && sent === null);
   }
 
   #newId = (): CallId => asId<CallId>(`${this.#prefix}${++this.#ids}`);
@@ -173,24 +173,24 @@ export class Fleet {
     });
   }
 
-  /** What was not answered is said again, unchanged. */
+  /** A report that was not answered is repeated, unchanged. */
   async report(index: number, fate: "heard" | "lost" | "unsaid"): Promise<void> {
     const isolate = this.#isolate(index);
-    isolate.said ??= isolate.holder.report(this.#newId, this.#now());
-    const { said } = isolate;
-    if (!said || fate === "unsaid") return;
-    this.reports.push(said.report);
-    const answer = await this.#account.report(said.report);
+    isolate.sent ??= isolate.holder.report(this.#newId, this.#now());
+    const { sent } = isolate;
+    if (!sent || fate === "unsaid") return;
+    this.reports.push(sent.report);
+    const answer = await this.#account.report(sent.report);
     if (fate === "lost") return;
-    isolate.said = null;
-    isolate.holder.confirmed(said, answer);
+    isolate.sent = null;
+    isolate.holder.confirmed(sent, answer);
   }
 
   crash(index: number): void {
     for (const one of this.served) {
       if (one.isolate === index % ISOLATES && (one.leased ? !one.confirmed : one.used === null)) one.lost = true;
     }
-    this.#isolates[index % ISOLATES] = { holder: new LeaseHolder(), said: null };
+    this.#isolates[index % ISOLATES] = { holder: new LeaseHolder(), sent: null };
   }
 
   async take(step: Step, advance: (ms: number) => void, restart: () => Promise<void>): Promise<void> {
@@ -223,7 +223,7 @@ export class Fleet {
     }
   }
 
-  /** Ends what runs and lets every isolate say all that it has. */
+  /** Ends what runs, and lets every isolate report all that it has. */
   async finish(advance: (ms: number) => void): Promise<void> {
     for (const one of this.running) await this.end(one, one.tokens);
     for (let round = 0; round < 12 && !this.idle; round++) {

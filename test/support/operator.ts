@@ -1,4 +1,4 @@
-/** The operator, with his API: makes tenants and routes with names of their own, so that no test meets another's. */
+/** The operator, with its API: makes tenants and routes with names of their own, so that no test meets another's. */
 import { randomBytes, randomInt } from "node:crypto";
 import type { Answer } from "../../client/http.ts";
 import {

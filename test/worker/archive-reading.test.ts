@@ -57,7 +57,9 @@ async function alarms(stub: Stub) {
 }
 
 let made = 0;
-/** An account with `count` calls in each of two hours; all of it is in the archive, and left the object and the books. */
+/**
+ * An account with `count` calls in each of two hours; all of it is in the archive, and left the object and the books.
+ */
 async function pastParty(count = 3) {
   const id = `past-${++made}`;
   const { number } = await done("POST", "/accounts", { id, name: "Secret Name", balance_usd: 5 });

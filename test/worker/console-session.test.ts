@@ -1,4 +1,7 @@
-/** The console's session, seen by whoever would like to have one: it opens the rows behind `/console/api`, and nothing else. */
+/**
+ * The console's session, seen by whoever would like to have one: it opens the rows behind `/console/api`, and nothing
+ * else.
+ */
 import { createExecutionContext, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";

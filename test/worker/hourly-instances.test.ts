@@ -1,4 +1,7 @@
-/** Inference instances by the hour: the account pays GPU-hours a day ahead, calls cost nothing, without money none is served. */
+/**
+ * Inference instances by the hour: the account pays GPU-hours a day ahead, calls cost nothing, without money none is
+ * served.
+ */
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";

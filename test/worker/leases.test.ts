@@ -1,4 +1,6 @@
-/** Leases with the real account object: isolates by the rules of core, and a judge who knows what was really admitted. */
+/**
+ * Leases with the real account object: isolates by the rules of core, and a judge who knows what was really admitted.
+ */
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";

@@ -2,8 +2,10 @@
  * The console's session: a sealed cookie that holds a digest, never a key. It only says who asks: each call looks the
  * operator up, or asks the account object, so a revoked token or key ends its session at once.
  */
-import { equalInConstantTime, toHex } from "../../core/account/api-key.ts";
+
+import { equalInConstantTime } from "../../core/account/api-key.ts";
 import { FIRST_OWNER, type Operator } from "../../core/account/operators.ts";
+import { toHex } from "../../core/formats/bytes.ts";
 import { type AccountNumber, asId, type KeyDigest } from "../../core/ids.ts";
 import type { SignedIn } from "../../gateway/ports.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";

@@ -48,9 +48,6 @@ export function tagOf(hmac: Uint8Array): string {
   return toBase62(value, TAG_LENGTH);
 }
 
-export const toHex = (bytes: Uint8Array): string =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-
 /** Compares tags or tokens in a time that does not depend on where they differ. */
 export function equalInConstantTime(a: string, b: string): boolean {
   let difference = a.length ^ b.length;

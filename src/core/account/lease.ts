@@ -9,7 +9,7 @@ import type { Plan } from "../pricing/prices.ts";
 import type { Admission, CallEnd, Hold, LeasedCall, Rates } from "./hold.ts";
 import type { KeyFields } from "./tenant.ts";
 
-/** Room of each sort. Never negative; infinite where nothing limits it, but for what a lease has. */
+/** Room of each sort. Never negative. Infinite where nothing limits it; a lease's own is finite. */
 export interface Slice {
   readonly requests: number;
   readonly tokens: number;
@@ -55,8 +55,8 @@ export interface ReportedCall {
 }
 
 /**
- * What an isolate says of its leases on one account. Each part may arrive twice, late or after a later report: a call
- * is found again by its id, and a lease closes only when every call that it admitted is known.
+ * What an isolate reports of its leases on one account. Each part may arrive twice, late or after a later report: a
+ * call is found again by its id, and a lease closes only when every call that it admitted is known.
  */
 export interface LeaseReport {
   /** In the order in which they ended; then those that still run. */

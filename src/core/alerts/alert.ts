@@ -99,7 +99,7 @@ export type Alert = {
   };
 }[AlertType];
 
-/** An alert without what the place that stores it adds. */
+/** An alert before its store adds id, account and time. */
 export type News = { readonly [T in AlertType]: { readonly type: T; readonly data: Data[T] } }[AlertType];
 
 const TENANTS: { readonly [T in keyof TenantData]: true } = {

@@ -13,7 +13,7 @@ export const RETRY_AFTER_MS: readonly number[] = [
   20 * HOUR,
   24 * HOUR,
 ];
-/** A part of the wait that chance adds, so that what failed together does not come back together. */
+/** Chance adds up to this part of the wait, so that deliveries that failed together do not come back together. */
 const JITTER = 0.1;
 
 /** The wait after so many failed tries; null: none is left. `chance`: from 0 to 1. */
@@ -32,7 +32,7 @@ export function disabledBy(status: number | null, failingSinceMs: number, nowMs:
   return nowMs - failingSinceMs >= FAILING_LIFE_MS ? "failing" : undefined;
 }
 
-/** A receiver that was not tried for so long is not held to be failing since then. */
+/** After this long without a try, a receiver's earlier failures no longer count. */
 export const FORGOTTEN_MS = 2 * DAY;
 
 /** While a receiver fails it is tried at most this often, so that its many alerts hold up nobody else's. */
@@ -45,10 +45,10 @@ export const pauseMs = (failed: boolean, tookMs: number): number =>
   Math.max(failed ? FAILING_PAUSE_MS : 0, tookMs > SLOW_MS ? SLOW_PAUSES * tookMs : 0);
 
 const [LEAST_PUT_OFF_MS, MOST_PUT_OFF_MS] = [60 * SECOND, HOUR];
-/** How long a try is put off that comes during a pause. `backlogMs`: what all that wait there take, one by one. */
+/** How long to put off a try that comes during a pause. `backlogMs`: what all waiting deliveries take, one by one. */
 export const putOffMs = (backlogMs: number, chance: number): number =>
   Math.round(Math.min(MOST_PUT_OFF_MS, Math.max(LEAST_PUT_OFF_MS, backlogMs)) * (1 + chance));
-/** Deliveries that may wait for a receiver that fails; what comes on top has failed at once. */
+/** The most deliveries that wait for a receiver that fails; any more fail at once. */
 export const MOST_WAITING = 1_000;
 
 /** Both secrets sign for so long after a rotation. */

@@ -1,6 +1,6 @@
 /**
- * When a figure crosses a threshold. A balance tells it at each way down: it is armed again above the threshold. A
- * budget tells it once in its window: what is given back does not arm it again, another budget does.
+ * When a figure crosses a threshold. A balance is told each time it comes down to its threshold from above. A budget is
+ * told once in its window: charges that are given back do not arm it again, a change of the budget does.
  */
 import { BUDGET_PERCENTS, type BudgetPercent } from "./alert.ts";
 
@@ -9,7 +9,7 @@ export interface Purse {
   readonly balanceNanoUsd: number;
   /** 0, or minus the credit limit. */
   readonly floorNanoUsd: number;
-  /** Null: nobody wants to know. */
+  /** Null: no threshold is set. */
   readonly lowNanoUsd: number | null;
 }
 
@@ -47,7 +47,7 @@ export function budgetStep(
 ): { readonly tell: readonly BudgetPercent[]; readonly mark: BudgetMark | null } {
   const reached = BUDGET_PERCENTS.findLast((percent) => reaches(spentNanoUsd, budgetNanoUsd, percent)) ?? 0;
   const known = mark?.window === window ? mark : null;
-  // Of another budget what was told still holds as far as it is still true.
+  // If the budget was changed, only what is still reached counts as told.
   const told = known?.budgetNanoUsd === budgetNanoUsd ? known.percent : Math.min(known?.percent ?? 0, reached);
   const percent = Math.max(reached, told);
   const tell = BUDGET_PERCENTS.filter((one) => one > told && one <= reached);
@@ -55,7 +55,7 @@ export function budgetStep(
   return { tell, mark: same ? mark : { window, budgetNanoUsd, percent } };
 }
 
-/** Exact for every amount: no product leaves the safe integers. A budget of nothing has no parts. */
+/** Exact for every amount: no product leaves the safe integers. A budget of 0 has no thresholds. */
 function reaches(spentNanoUsd: number, budgetNanoUsd: number, percent: number): boolean {
   if (budgetNanoUsd <= 0) return false;
   const rest = budgetNanoUsd % 100;

@@ -9,7 +9,7 @@ export type StoredRow = Readonly<Record<string, string | number | null>>;
 export function callPartLine(row: StoredRow): PartLine {
   const told: Record<string, unknown> = {};
   for (const [column, value] of Object.entries(row)) {
-    // Of the first byte, zero is not unknown.
+    // A first byte after 0 ms was measured: that is not the same as none.
     if (value !== null && (value !== 0 || column === "first_byte_ms"))
       told[column] = column === "detail" ? JSON.parse(String(value)) : value;
   }

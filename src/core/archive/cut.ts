@@ -10,7 +10,7 @@ import { HOUR_MS, hourOf, PART_LINES } from "./part.ts";
 /** What the next part goes on from. */
 export interface LastPart {
   readonly hourMs: number;
-  /** True: it was full before its hour's lines were at an end. */
+  /** True: it was full, and its hour has more lines. */
   readonly more: boolean;
 }
 
@@ -32,12 +32,12 @@ export function fitting(hourMs: number, lines: number, times: readonly number[])
 
 /** When charges are folded. */
 export interface DetailLimits {
-  /** Older lines leave. */
+  /** Lines older than this leave. */
   readonly ms: number;
-  /** The oldest leave while there are more bytes of lines. */
+  /** The oldest lines leave sooner while all of them have more bytes than this. */
   readonly bytes: number;
 }
-/** Of a line of the ledger in the account object, as bench/bytes.ts measures it. */
+/** What a ledger line takes in the account object, as bench/bytes.ts measures it. */
 const LINE_BYTES = 121;
 /** No younger line leaves, ms: repeated ends look up their call id for a day. */
 const LEAST_AGE_MS = 26 * HOUR_MS;

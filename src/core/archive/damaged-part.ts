@@ -1,4 +1,4 @@
-/** A part that is not what it was: it was changed, or taken away, by hand. What it had cannot be answered. */
+/** A part was changed or removed by hand, so what it held cannot be answered. */
 import { type PartPlace, partName } from "./part.ts";
 
 export class DamagedPart extends Error {

@@ -4,7 +4,7 @@
  * the last line; it says how long each block is and has a hash of each line's call id, so that a call is found without
  * reading the lines. docs/storage.md describes the form for readers outside.
  *
- * Who writes gives the lines in the order in which they were booked. This folder compresses, digests and stores nothing.
+ * The writer passes lines in the order of booking. This folder compresses, digests and stores nothing.
  */
 import * as z from "zod/mini";
 import { whole } from "../shapes.ts";
@@ -18,10 +18,10 @@ export const hourOf = (ms: number): number => ms - (((ms % HOUR_MS) + HOUR_MS) %
 
 export const PART_LINES = 50_000;
 export const BLOCK_LINES = 1_000;
-/** Compressed bytes after which a part is cut before it has its most lines. */
+/** A part with this many compressed bytes gets no further block, however few lines it has. */
 export const PART_BYTES = 12_000_000;
-/** Bytes of a block's text, at most; what is longer is damaged. A line has a few hundred bytes. */
-const BLOCK_TEXT_BYTES = 16_000_000;
+/** The most compressed bytes of a block. A footer that names more is damaged: a line has a few hundred bytes. */
+const BLOCK_BYTES = 16_000_000;
 
 export interface PartPlace {
   readonly series: Series;
@@ -39,7 +39,7 @@ export const partName = ({ series, account, hourMs, n }: PartPlace): string =>
 
 export const folderOf = (series: Series, account: number): string => `${series}/${account}/`;
 
-/** What is known of a part outside of the bucket, and what it is held against. */
+/** What is known of a part outside the bucket. Whatever the bucket has is compared with it. */
 export interface PartRecord extends PartPlace {
   readonly lines: number;
   /** Sum of the lines' amounts: of a ledger as booked, of calls what was charged. */
@@ -50,7 +50,7 @@ export interface PartRecord extends PartPlace {
   readonly blocks: readonly number[];
   /** Hex, of all bytes. */
   readonly sha256: string;
-  /** The bucket's; empty until the part is there. A read that names it fails where the object was changed. */
+  /** Set by the bucket; empty until the part is there. Every read names it, and fails if the object was changed. */
   readonly etag: string;
 }
 
@@ -61,7 +61,7 @@ export interface PartLine {
   readonly nanoUsd: number;
 }
 
-/** FNV-1a over the call that an id begins with: a later event's id has a point and its own name behind the call's. */
+/** FNV-1a over a call's id. A later event of the call has that id, a dot and a suffix, so it gets the same hash. */
 export function hashOf(callId: string | null): number {
   if (callId === null) return 0;
   let hash = 0x811c9dc5;
@@ -80,7 +80,7 @@ const Footer = z.object({
     n: whole(1, Number.MAX_SAFE_INTEGER),
     lines: whole(1, PART_LINES),
     nano_usd: z.int(),
-    blocks: z.array(whole(1, BLOCK_TEXT_BYTES)).check(z.maxLength(PART_LINES)),
+    blocks: z.array(whole(1, BLOCK_BYTES)).check(z.maxLength(PART_LINES)),
     calls: z.array(whole(0, 0xffffffff)).check(z.maxLength(PART_LINES)),
   }),
 });
@@ -88,7 +88,7 @@ export type Footer = z.output<typeof Footer>["footer"];
 
 export const footerText = (footer: Footer): string => `${JSON.stringify({ footer })}\n`;
 
-/** Undefined for anything but the footer of a part whose parts agree with each other. */
+/** Undefined for anything but a footer whose figures agree with each other. */
 export function readFooter(text: string): Footer | undefined {
   const outcome = Footer.safeParse(jsonOf(text));
   if (!outcome.success) return undefined;
@@ -97,10 +97,16 @@ export function readFooter(text: string): Footer | undefined {
   return footer.calls.length === footer.lines && footer.blocks.length === blocks ? footer : undefined;
 }
 
-/** The numbers (from 0) of the lines that may be a call's: a hash may stand for another call too. */
+/** The numbers (from 0) of the lines that may be a call's: another call may have the same hash. */
 export function linesOf(footer: Pick<Footer, "calls">, callId: string): readonly number[] {
   const hash = hashOf(callId);
   return footer.calls.flatMap((each, line) => (each === hash ? [line] : []));
+}
+
+/** A line's amount, in nano-USD: of a ledger as booked, of a call what was charged. */
+export function amountOf(line: unknown): number {
+  const { nano_usd, price_nano_usd } = (line ?? {}) as Record<string, unknown>;
+  return Number(nano_usd ?? price_nano_usd ?? 0);
 }
 
 export interface ByteRange {

@@ -42,7 +42,9 @@ export const NO_STORAGE_SEEN: StorageSeen = {
   haunts: false,
 };
 
-/** What was lost or deleted upstream unasked, and comes back, may hold a tenant's data: the operator decides about it. */
+/**
+ * What was lost or deleted upstream unasked, and comes back, may hold a tenant's data: the operator decides about it.
+ */
 const isUnwanted = ({ wants, create }: StorageRow): boolean => wants.end !== null || create === "lost";
 
 export function nextOfStorage(row: StorageRow, nowMs: number): Next {

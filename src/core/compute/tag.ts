@@ -3,7 +3,7 @@
  * separates two gateways on one upstream account. The random part prevents a restored account from adopting the machine
  * of another row with the same number and id.
  */
-import { toHex } from "../account/api-key.ts";
+import { toHex } from "../formats/bytes.ts";
 import { type AccountNumber, asId } from "../ids.ts";
 
 export interface Tag {

@@ -1,9 +1,9 @@
 /**
- * One account's leases in one isolate: admits calls out of them, and says what is to be reported.
+ * One account's leases in one isolate: admits calls out of them, and makes the reports.
  *
  * Promises. No call is admitted that its lease's slice does not cover, nor after the lease's end by this isolate's
  * clock, nor while that clock stands before the moment at which the lease was asked for. Each admitted call is reported
- * until the object has answered; a report that was not answered is said again. It never refuses: what it does not admit
+ * until the object has answered; a report that was not answered is repeated. It never refuses: what it does not admit
  * is asked of the object.
  */
 import type { CallEnd, LeasedCall, Rate, Rates } from "../account/hold.ts";
@@ -23,10 +23,11 @@ const MOST_REPORTED = 500;
 /** A key is hot with so many calls within a second. */
 const HOT = 3;
 const SECOND = { spanMs: 750, bucketMs: 250 };
-/** A question without an answer for so long is lost, ms: whoever asked it is gone. */
+/** An ask that has no answer after this long is lost, ms: the call that made it is gone. */
 const LOST_MS = 10_000;
-/** A sender that was not heard of for so long is dead, ms; one that has sent for so long lets the next one send. */
+/** A sender that was silent for this long is dead, ms. */
 const SILENT_MS = 6_000;
+/** A sender that has sent for this long hands over to the next one, ms. */
 const LONGEST_SENDER_MS = 10_000;
 /** Keys kept before cold ones are first removed. */
 const MOST_KEYS = 1_000;
@@ -69,8 +70,8 @@ interface AdmittedHere {
   readonly rates: Rates;
 }
 
-/** What was said and not answered yet. */
-export interface Said {
+/** A report that has no answer yet. */
+export interface SentReport {
   readonly report: LeaseReport;
   readonly askedAtMs: number;
 }
@@ -84,15 +85,15 @@ export class LeaseHolder {
   readonly #unsure = new Set<CallId>();
   /** Who sends the reports: its number, when it began, and when it was last heard of. */
   #sender = { number: 0, sinceMs: Number.NEGATIVE_INFINITY, heardAtMs: Number.NEGATIVE_INFINITY };
-  /** The first report without an answer since the last one with it. */
+  /** When the first report failed since the last one that was answered; null: the last one was answered. */
   #failingSinceMs: number | null = null;
 
-  /** Nothing is out and nothing is to be said. */
+  /** No lease is open, and nothing is left to report. */
   get idle(): boolean {
     return this.#leases.size + this.#ended.size + this.#unsure.size === 0;
   }
 
-  /** Whether somebody sends reports, was heard of lately, and has not sent for long. */
+  /** Whether a sender is at work: it was heard of lately, and need not hand over yet. */
   isSent(nowMs: number): boolean {
     const fresh = (atMs: number, mostMs: number) => nowMs >= atMs && nowMs - atMs < mostMs;
     return fresh(this.#sender.heardAtMs, SILENT_MS) && fresh(this.#sender.sinceMs, LONGEST_SENDER_MS);
@@ -104,7 +105,7 @@ export class LeaseHolder {
     return this.#sender.number;
   }
 
-  /** Whether this sender goes on. It is heard of by asking. */
+  /** Whether this sender goes on. Asking is its sign of life. */
   sends(number: number, nowMs: number): boolean {
     if (number !== this.#sender.number) return false;
     this.#sender.heardAtMs = this.idle ? Number.NEGATIVE_INFINITY : nowMs;
@@ -163,7 +164,9 @@ export class LeaseHolder {
     this.#leases.set(lease.id, held);
   }
 
-  /** A leased call has ended. What it did not use goes back into its slice. `confirmed`: called once the object knows. */
+  /**
+   * A leased call has ended. What it did not use goes back into its slice. `confirmed`: called once the object knows.
+   */
   ended(call: LeasedCall, end: CallEnd, confirmed: () => void): void {
     this.#ended.set(call.callId, { call, end, confirmed });
     const held = this.#leases.get(call.lease);
@@ -173,8 +176,8 @@ export class LeaseHolder {
     held.left = givenBack(held.left, call, { chargedNanoUsd, tokens: countedTokens(usage) });
   }
 
-  /** The next report; null: there is nothing to say. Call it every `REPORT_MS`, one at a time, until `idle`. */
-  report(newId: NewId, nowMs: number): Said | null {
+  /** The next report; null: there is nothing to report. Call it every `REPORT_MS`, one at a time, until `idle`. */
+  report(newId: NewId, nowMs: number): SentReport | null {
     const ended = [...this.#ended.values()].slice(0, MOST_REPORTED);
     const calls: ReportedCall[] = ended.map(({ call, end }) => ({ call, end }));
     const all = calls.length === this.#ended.size;
@@ -199,16 +202,16 @@ export class LeaseHolder {
     return nowMs - this.#failingSinceMs;
   }
 
-  /** The object has done what was said. */
-  confirmed({ report, askedAtMs }: Said, { leases }: ReportAnswer): void {
+  /** The object has carried out the report. */
+  confirmed({ report, askedAtMs }: SentReport, { leases }: ReportAnswer): void {
     this.#failingSinceMs = null;
     for (const { id } of report.over) this.#forget(id);
     for (const [index, ask] of report.asks.entries()) this.answered(ask, leases[index] ?? null, askedAtMs);
     this.#taken(report);
   }
 
-  /** No answer, for good: the ends went another way. */
-  givenUp({ report }: Said): void {
+  /** The report will have no answer: its ends were sent another way. */
+  givenUp({ report }: SentReport): void {
     this.#failingSinceMs = null;
     for (const ask of report.asks) this.answered(ask, undefined, 0);
     for (const held of this.#leases.values()) held.over = true;

@@ -16,9 +16,9 @@ import { type ModelRow, tenantPrices } from "../pricing/prices.ts";
 
 /** How long an isolate admits calls out of a lease, from before it asked for it, ms. */
 export const LEASE_MS = 1_000;
-/** From the grant on the object waits so much longer before it takes a lease for over, ms: clocks run differently. */
+/** The object takes a lease for over this long after its grant, ms: longer, since clocks run differently. */
 export const OVER_MS = LEASE_MS + 100;
-/** A lease that would be over sooner is not given, ms. */
+/** A lease that would be over sooner is not granted, ms. */
 const LEAST_LEASE_MS = 250;
 /** A lease is meant for this many seconds of what was asked for, and never gets more than this share of the room. */
 const AHEAD_S = 1.5;

@@ -1,4 +1,6 @@
-/** Whether an upstream is down, by the tries of all isolates in the last minutes, and whether it refuses the operator. */
+/**
+ * Whether an upstream is down, by the tries of all isolates in the last minutes, and whether it refuses the operator.
+ */
 import type { News } from "../alerts/alert.ts";
 import { isOfTenants } from "./upstream-report.ts";
 
@@ -22,8 +24,8 @@ export const WATCHED_MS = 300_000;
 /** Fewer failures than this are no outage. */
 const LEAST_FAILED = 3;
 /**
- * A target fails with so large a part of its tries, an upstream with so large a part of its targets: what a tenant deployed
- * neither brings its upstream down by failing nor hides that others fail.
+ * A target is bad if this part of its tries failed, an upstream if this part of its targets is bad. So a model that a
+ * tenant deployed neither brings its upstream down by failing nor hides that others fail.
  */
 const BAD_PART = 0.5;
 /** The credential is wrong, the operator's account there is empty, or closed. */

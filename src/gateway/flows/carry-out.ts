@@ -1,6 +1,7 @@
 /**
  * The flows: one file for each kind of row in the endpoint table (`forwarded`, `free`, `job`, `poll`, `quote`,
- * `prices`, `local`), and what they share. Each takes a parsed or routed call and gives the response.
+ * `prices`, `local`), and what they share. Each takes a parsed or routed call and gives the response. Rows of the
+ * compute table are served by `compute.ts`, service paths by `proxy.ts`.
  *
  * They promise that a hold ends exactly once, and that the end does not depend on the client staying. They must not
  * know a particular endpoint (its row does), how bytes pass to a client (`stream/`), or Cloudflare (`ports.ts`).

@@ -1,6 +1,7 @@
 /**
- * The account's alerts about money and keys, decided at the end of each transaction that may have moved them: the figures
- * are exact there, and what is told is stored with what made it true. A transaction that moved nothing costs nothing.
+ * The account's alerts about money and keys, decided at the end of each transaction that may have moved them: the
+ * figures are exact there, and what is told is stored with what made it true. A transaction that moved nothing costs
+ * nothing.
  */
 import { budgetWindow } from "../../core/account/budgets.ts";
 import { floorOf } from "../../core/account/ledger.ts";

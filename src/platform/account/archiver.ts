@@ -2,12 +2,12 @@
  * Moves the past of an account's ledger to the archive: closed hours are written, and old charges leave the object once
  * they are read there. Run by the alarm, a part at a time, in slices between which calls pass.
  *
- * A part is planned in a row before it is put, so that after a crash the same entries make the same part; a name that is
- * taken by other bytes stops the account's archive until the operator has looked. A part is matched again before the first
- * of its charges leaves. docs/decisions/0015 says why.
+ * A part is planned in a row before it is put, so that after a crash the same entries make the same part; a name that
+ * is taken by other bytes stops the account's archive until the operator has looked. A part is matched again before the
+ * first of its charges leaves. docs/decisions/0015 says why.
  */
 import type { LedgerPart } from "../../core/archive/archived-ledger.ts";
-import { type DetailLimits, fitting, hourOfNext } from "../../core/archive/cut.ts";
+import { closesAtMs, type DetailLimits, fitting, hourOfNext } from "../../core/archive/cut.ts";
 import { ledgerPartLine } from "../../core/archive/ledger-line.ts";
 import { BLOCK_LINES, hourOf, PART_BYTES, PART_LINES, partName } from "../../core/archive/part.ts";
 import { keepPart, matchPart } from "../archive/bucket.ts";
@@ -25,7 +25,7 @@ const FOLDS_PER_RUN = 10;
 /** First wait after a failure, ms: doubled each time, up to an hour. */
 const FIRST_RETRY_MS = 30_000;
 const LONGEST_RETRY_MS = 3_600_000;
-/** Charges whose calls' holds are still there wait this long, ms. */
+/** Charges whose calls still have rows of holds are not folded yet, and looked at again after this, ms. */
 const HOLDS_LEAVE_MS = 600_000;
 
 interface Made {
@@ -79,7 +79,7 @@ export class Archiver {
     return this.#read(({ tenants }) => tenants.account());
   }
 
-  /** The archive's rows are those of an account that is open. */
+  /** Throws for an account that was never opened: it has nothing to archive. */
   #read<Answer>(ask: (books: Books, nowMs: number) => Answer): Answer {
     const found = this.#store.transact((books, nowMs) => ({ answer: ask(books, nowMs) }));
     if (!found) throw new Error("the account was never opened");
@@ -122,7 +122,7 @@ export class Archiver {
     let balanceNanoUsd = 0;
     let more = false;
     while (writer.lines < PART_LINES && writer.bytes < PART_BYTES && lastId !== planned?.lastId) {
-      // One more than a block: whether the hour goes on.
+      // The line after a block shows whether the hour goes on.
       const lines = this.#read(({ ledger }) => ledger.lines(lastId, BLOCK_LINES + 1));
       const times = lines.slice(0, BLOCK_LINES).map(({ atMs }) => atMs);
       const count = planned
@@ -144,7 +144,7 @@ export class Archiver {
     return { part: { ...record, ...ids }, bytes };
   }
 
-  /** False: the part of the oldest charges is not in the archive as it was. */
+  /** False: the part with the oldest charges is gone from the archive, or was changed. */
   async #fold(bucket: R2Bucket, limits: DetailLimits): Promise<boolean> {
     for (let done = 0; done < FOLDS_PER_RUN; done++) {
       const { number } = this.#account();
@@ -152,7 +152,7 @@ export class Archiver {
       if (!part) return true;
       if (part.begins) {
         const there = await matchPart(bucket, part);
-        if (there.kind !== "kept") return this.#differs(part, there.kind === "missing" ? "it is gone" : there.why);
+        if (there.kind !== "kept") return this.#differs(part, there.why);
       }
       this.#read((books, nowMs) => {
         if (!this.#foldable(books, limits, nowMs)) return;
@@ -175,7 +175,7 @@ export class Archiver {
 /** Where the next part begins, if the hour of its first line is over. */
 function nextPart({ ledger: { parts } }: Books, nowMs: number) {
   const { n, lastId, last } = parts.before();
-  if (parts.unwrittenSinceMs === null) return undefined;
-  const hourMs = hourOfNext(last, parts.unwrittenSinceMs);
-  return hourMs + 3_600_000 > nowMs ? undefined : { n: n + 1, firstId: lastId + 1, hourMs };
+  const sinceMs = parts.unwrittenSinceMs;
+  if (sinceMs === null || closesAtMs(last, sinceMs) > nowMs) return undefined;
+  return { n: n + 1, firstId: lastId + 1, hourMs: hourOfNext(last, sinceMs) };
 }

@@ -3,9 +3,9 @@
  * It reads every ledger entry once (in SQL). It is for the operator and for tests, never part of a call.
  *
  * It runs in slices, with calls served in between. That is sound for two reasons. Entries are only appended while it
- * runs (none is folded), so a sum over the entries so far can be continued later. A rule about a single row holds after every transaction, so each row
- * can be checked in a transaction of its own. The last slice covers what was added meanwhile and compares the sums with
- * the state in memory.
+ * runs (none is folded), so a sum over the entries so far can be continued later. A rule about a single row holds after
+ * every transaction, so each row can be checked in a transaction of its own. The last slice covers what was added
+ * meanwhile and compares the sums with the state in memory.
  */
 
 import type { Audit } from "../../core/account/tenant.ts";

@@ -28,7 +28,7 @@ import type { Books } from "./state.ts";
 import type { HoldTimes } from "./tables/holds.ts";
 import type { OpenLease } from "./tables/open-leases.ts";
 
-/** Below this life of a hold no lease is granted: a leased call is to become a hold before it is renewed. */
+/** No lease is granted where holds live shorter: a leased call must become a hold before its first renewal. */
 const LEAST_TTL_MS = 4 * OVER_MS;
 
 export interface TakenIn extends ReportAnswer {
@@ -37,18 +37,18 @@ export interface TakenIn extends ReportAnswer {
 }
 
 /** `grants`: false while calls wait for leases to be closed. */
-export function takeIn(books: Books, said: LeaseReport, nowMs: number, lives: Lives, grants: boolean): TakenIn {
+export function takeIn(books: Books, report: LeaseReport, nowMs: number, lives: Lives, grants: boolean): TakenIn {
   const unknown: Settlement[] = [];
-  const touched = new Set(said.over.map(({ id }) => id));
-  for (const reported of said.calls) {
+  const touched = new Set(report.over.map(({ id }) => id));
+  for (const reported of report.calls) {
     const lost = takeCall(books, reported, nowMs, lives);
     if (lost) unknown.push(lost);
     touched.add(reported.call.lease);
   }
   for (const id of touched) books.leases.write(id, nowMs + lives.ttlMs);
-  for (const { id, admitted } of said.over) close(books, id, admitted, nowMs);
+  for (const { id, admitted } of report.over) close(books, id, admitted, nowMs);
   expireDue(books, nowMs);
-  const leases = said.asks.map((ask) => (grants ? grant(books, ask, nowMs, lives) : null));
+  const leases = report.asks.map((ask) => (grants ? grant(books, ask, nowMs, lives) : null));
   return { leases, unknown };
 }
 

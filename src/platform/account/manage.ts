@@ -1,6 +1,6 @@
 /**
- * What the operator, or a tenant's own key, does to the keys and teams of an account. The check of who acts and the change
- * run in one transaction.
+ * What the operator, or a tenant's own key, does to the keys and teams of an account. The check of who acts and the
+ * change run in one transaction.
  */
 import {
   type Actor,

@@ -1,4 +1,7 @@
-/** What all calls of the account object share: its rows and the settings of the Worker. Own fields are out of reach for RPC. */
+/**
+ * What all calls of the account object share: its rows and the settings of the Worker. Own fields are out of reach for
+ * RPC.
+ */
 import { DurableObject } from "cloudflare:workers";
 import { refused } from "../../core/outcome.ts";
 import { LeaseWaits } from "./lease-waits.ts";

@@ -67,9 +67,9 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
     return decide(true) ?? NEVER_OPENED;
   }
 
-  async report(said: LeaseReport): Promise<ReportAnswer> {
+  async report(report: LeaseReport): Promise<ReportAnswer> {
     const { grants } = this.leaseWaits;
-    const taken = this.store.transact((books, nowMs) => takeIn(books, said, nowMs, this.lives, grants));
+    const taken = this.store.transact((books, nowMs) => takeIn(books, report, nowMs, this.lives, grants));
     for (const settlement of taken?.unknown ?? []) await settleUnknown(this.store, settlement);
     return { leases: taken?.leases ?? [] };
   }

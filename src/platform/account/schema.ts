@@ -13,7 +13,7 @@ const MIGRATIONS: readonly string[] = [
   // account.tolerated_nano_usd: How far below a floor that was raised later the account may still stand.
   // digests: Every secret a key has had, as its HMAC. `valid_until_ms` is set when it was rotated out.
   // entries: The ledger. Append-only, until old charges are folded (tables/parts.ts).
-  // holds: One row per admitted call, kept for a day after its end so that late words on it are answered.
+  // holds: One row per admitted call, kept for a while after its end so that a late or repeated end finds it.
   // holds.seq: Order of admission; the roll-up of requests counts by it.
   // holds.due_ms: While open: when it expires. Then: when the row may go.
   // holds.counted_tokens: What counts against tpm_limit: the bound's tokens, corrected when the call ends.

@@ -1,10 +1,10 @@
-/** Holds the bucket against what is known of its parts: what was changed, is gone or was slipped in is a problem. */
+/** Compares the bucket with the records of its parts. What was changed, removed or added by hand is a problem. */
 import { folderOf, type PartRecord, partName, type Series } from "../../core/archive/part.ts";
 import { matchPart } from "./bucket.ts";
 
 /** Parts, the newest, that are read whole each time; all are compared by their ETag and size. */
 const READ_WHOLE = 2;
-/** Problems told of one series. */
+/** The most problems listed of one series. */
 const MOST = 20;
 
 /** `partsAfter`: kept parts in order, behind a number. */

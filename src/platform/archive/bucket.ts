@@ -4,6 +4,7 @@
  */
 import { DamagedPart } from "../../core/archive/damaged-part.ts";
 import {
+  amountOf,
   type ByteRange,
   blockRange,
   type PartRecord,
@@ -11,6 +12,7 @@ import {
   readFooter,
   valuesIn,
 } from "../../core/archive/part.ts";
+import { toHex } from "../../core/formats/bytes.ts";
 import { within } from "../wait.ts";
 
 declare global {
@@ -25,9 +27,9 @@ declare global {
   }
 }
 
-/** What an operation of the bucket gets, ms. */
+/** The longest that the bucket may take for one operation, ms. */
 const LONGEST_MS = 30_000;
-/** Text of one gzip member; what is longer is no part of ours. */
+/** The longest text of one gzip member; we write no longer one. */
 const MOST_TEXT = 24_000_000;
 
 export async function gzip(text: string): Promise<Uint8Array> {
@@ -52,8 +54,7 @@ async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string | undefine
 }
 
 export async function sha256(bytes: Uint8Array<ArrayBuffer> | ArrayBuffer): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
 }
 
 async function inTime<Answer>(work: Promise<Answer>): Promise<Answer> {
@@ -67,7 +68,7 @@ async function inTime<Answer>(work: Promise<Answer>): Promise<Answer> {
 export type Kept =
   | { readonly kind: "kept"; readonly etag: string }
   | { readonly kind: "differs"; readonly why: string }
-  | { readonly kind: "missing" };
+  | { readonly kind: "missing"; readonly why: "it is gone" };
 
 /** Puts a part where its name is free, reads back what stands there, and matches it. */
 export async function keepPart(bucket: R2Bucket, part: PartRecord, bytes: Uint8Array): Promise<Kept> {
@@ -85,7 +86,7 @@ export async function keepPart(bucket: R2Bucket, part: PartRecord, bytes: Uint8A
 /** Reads a whole part and holds it against its record: bytes, lines and sum. */
 export async function matchPart(bucket: R2Bucket, part: PartRecord): Promise<Kept> {
   const stored = await inTime(bucket.get(partName(part)));
-  if (!stored) return { kind: "missing" };
+  if (!stored) return { kind: "missing", why: "it is gone" };
   const bytes = new Uint8Array(await inTime(stored.arrayBuffer()));
   if (bytes.length !== part.bytes || (await sha256(bytes)) !== part.sha256)
     return { kind: "differs", why: "other bytes" };
@@ -95,18 +96,13 @@ export async function matchPart(bucket: R2Bucket, part: PartRecord): Promise<Kep
     const text = range && (await gunzip(bytes.subarray(range.offset, range.offset + range.length)));
     for (const line of (text !== undefined && valuesIn(text)) || []) {
       lines += 1;
-      nanoUsd += amountIn(line);
+      nanoUsd += amountOf(line);
     }
   }
   const footer = readFooter((await gunzip(bytes.subarray(part.bytes - part.footerBytes))) ?? "");
   const same = lines === part.lines && nanoUsd === part.nanoUsd && footer?.lines === lines;
   return same ? { kind: "kept", etag: stored.etag } : { kind: "differs", why: "other lines" };
 }
-
-const amountIn = (line: unknown): number => {
-  const { nano_usd, price_nano_usd } = (line ?? {}) as Record<string, unknown>;
-  return Number(nano_usd ?? price_nano_usd ?? 0);
-};
 
 /** The values of a block's lines. Throws where the object is not the one that was put. */
 export async function readBlock(bucket: R2Bucket, part: PartRecord, block: number): Promise<readonly unknown[]> {

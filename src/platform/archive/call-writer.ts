@@ -1,6 +1,7 @@
 /**
- * Writes raw usage events of closed hours to the archive, from the books. Part of the scheduled run: each run does a bounded
- * part, hour by hour, and the next goes on. Events leave the books only behind the mark that moves here.
+ * Writes the raw usage events of closed hours from the books to the archive, in the scheduled run. Each run does a
+ * bounded amount, hour by hour, and the next one goes on. Events leave the books only once they are before the mark
+ * that moves here.
  */
 import { callPartLine } from "../../core/archive/call-line.ts";
 import { BLOCK_LINES, PART_BYTES, PART_LINES, partName } from "../../core/archive/part.ts";
@@ -77,7 +78,7 @@ async function archiveHour(
     if (!made) return true;
     await planPart(books, made.part);
     const kept = await keepPart(bucket, made.part, made.bytes);
-    if (kept.kind !== "kept") return differs(id, made.part, kept.kind === "missing" ? "it is gone" : kept.why);
+    if (kept.kind !== "kept") return differs(id, made.part, kept.why);
     await partIsKept(books, made.part, kept.etag);
     room.parts -= 1;
     room.lines -= made.part.lines;

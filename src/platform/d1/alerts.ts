@@ -1,6 +1,6 @@
 /**
- * Alerts in the books, each written once, with a delivery for each webhook that wants it. An alert that comes again makes
- * no second delivery, and none for a webhook that was made meanwhile.
+ * Alerts in the books, each written once, with a delivery for each webhook that wants it. An alert that comes again
+ * makes no second delivery, and none for a webhook that was made meanwhile.
  */
 import { type Alert, TENANT_ALERTS } from "../../core/alerts/alert.ts";
 import { DELIVERIES_KEPT_MS, MOST_WAITING } from "../../core/alerts/retries.ts";

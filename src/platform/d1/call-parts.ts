@@ -1,7 +1,8 @@
 /**
- * The archive's parts of calls, as the books know them: what is in which, and up to which hour all raw events are there.
+ * The archive's parts of calls, as the books know them: what is in which, and up to which hour all raw events are
+ * there.
  *
- * An hour's rows of an account are written in the order of their ends. Rows that come after that, because a queue was down
+ * An hour's rows of an account are written in the order of their ends. Rows that come later, because a queue was down
  * or a clock was set back, have higher row ids and make a further part of that hour.
  */
 import type { StoredRow } from "../../core/archive/call-line.ts";
@@ -54,7 +55,7 @@ export async function archivedUntil(books: D1Database): Promise<number> {
   return (await books.prepare(mark).first<number>("until_ms")) ?? 0;
 }
 
-/** Raw events before this have left. */
+/** Raw events before this time have left the books. */
 export const keptFrom = async (books: D1Database): Promise<number> =>
   (await books.prepare("select kept_from_ms from usage_progress").first<number>("kept_from_ms")) ?? 0;
 

@@ -1,6 +1,6 @@
 /**
- * Deliveries of alerts to webhooks. A delivery is queued, then claimed, then tried; each mark runs out by itself, so that
- * what breaks off is taken up again, and what is queued twice is tried once at a time.
+ * Deliveries of alerts to webhooks. A delivery is queued, then claimed, then tried; each mark expires by itself, so
+ * that a try that broke off is made again, and a delivery that was queued twice is tried once at a time.
  */
 import type { StoredAlert } from "../../core/alerts/message.ts";
 import { pauseMs } from "../../core/alerts/retries.ts";
@@ -43,7 +43,10 @@ export interface Claimed {
   readonly alert: StoredAlert;
 }
 
-/** `nothing`: it is not due, or somebody else's. `backlogMs`: its webhook has a pause, and this much waits there. */
+/**
+ * `nothing`: it is not due, or another consumer has it. `backlogMs`: its webhook has a pause, and this much waits
+ * there.
+ */
 export type Claim = Claimed | "nothing" | { readonly backlogMs: number };
 
 export async function claim(books: D1Database, seq: number, nowMs: number): Promise<Claim> {

@@ -1,7 +1,7 @@
 /**
- * Counters of `/metrics`: raised by the consumer in the transaction that writes the events, so that an event which comes
- * twice counts once. They only grow. What a later event takes back is a counter of its own: their difference is what
- * reports show. Durations and tries are in the histograms, in the rows of all time.
+ * Counters of `/metrics`: raised by the consumer in the transaction that writes the events, so that an event which
+ * comes twice counts once. They only grow. What a later event takes back is a counter of its own: their difference is
+ * what reports show. Durations and tries are in the histograms, in the rows of all time.
  */
 import type { Gauges } from "../../core/account/hold.ts";
 import { COUNTER_NAMES, type Counter, type Ever } from "../../core/metrics.ts";
@@ -21,8 +21,8 @@ const quoted = (names: readonly string[]): string => names.map((name) => `'${nam
 const GAUGE_NAMES = quoted(Object.keys(GAUGES));
 
 /**
- * D1 takes few terms in a union. Goes before the statement that writes these events. Its rows carry the time before which
- * none are written.
+ * D1 takes few terms in a union. Goes before the statement that writes these events. Its rows carry the time before
+ * which none are written.
  */
 const COUNT = `
   with events (event) as materialized (select value from json_each(?1)),

@@ -70,7 +70,10 @@ export const noteState = (books: D1Database, { upstream, state, holds }: StateCh
         .bind(upstream, state, nowMs)
     : books.prepare("delete from upstream_states where upstream = ?1 and state = ?2").bind(upstream, state);
 
-/** Accounts that a call in flight may be of: those with calls lately, at most `most`, and whether these are all live ones. */
+/**
+ * Accounts that a call in flight may be of: those with calls lately, at most `most`, and whether these are all live
+ * ones.
+ */
 export async function busyAccounts(
   books: D1Database,
   fromMs: number,

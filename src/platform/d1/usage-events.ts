@@ -86,7 +86,9 @@ const MARK_LATE = `
   where value < (select summed_until_ms from usage_progress)
     and value >= (select kept_from_ms from usage_progress)`;
 
-/** An event of an hour that is archived already: the hour has to be looked at again before anything of it is deleted. */
+/**
+ * An event of an hour that is archived already: the hour has to be looked at again before anything of it is deleted.
+ */
 const UNARCHIVE = `
   update usage_progress set archived_until_ms = (select min(value) from json_each(?1) where value >= kept_from_ms)
   where archived_until_ms > (select min(value) from json_each(?1) where value >= kept_from_ms)`;

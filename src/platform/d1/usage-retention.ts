@@ -48,7 +48,8 @@ export async function retainUsage(
 }
 
 /**
- * The end of the hour that the oldest rows of one statement reach into, or of the last hour that is summed (and archived).
+ * The end of the hour that the oldest rows of one statement reach into, or of the last hour that is summed (and
+ * archived).
  */
 async function oldestPart(books: D1Database, archives: boolean): Promise<number | null> {
   const oldest = await books

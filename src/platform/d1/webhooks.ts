@@ -1,4 +1,4 @@
-/** Webhooks: who is told of which alerts. The operator's have no account. Secrets come and go sealed. */
+/** Webhooks: who is told of which alerts. The operator's have no account. Secrets are sealed before they come here. */
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { FORGOTTEN_MS } from "../../core/alerts/retries.ts";
 import { cutPage } from "./cut-page.ts";
@@ -81,7 +81,7 @@ interface Changes {
   readonly enabled?: boolean | undefined;
 }
 
-/** What is enabled again, or goes elsewhere, begins anew: it counts as not failing. */
+/** A webhook that is enabled, or gets another URL, starts over: it counts as not failing. */
 export async function amendWebhook(books: D1Database, id: string, changes: Changes, nowMs: number): Promise<void> {
   const { url = null, events, enabled } = changes;
   const statements = [

@@ -1,6 +1,7 @@
 /**
- * Every parameter of OpenAI's calls, one at a time: what is neutral or harmless is accepted, and what is refused is refused
- * for a reason that is true. A parameter that a new version of the package brings makes the test fail with its name.
+ * Every parameter of OpenAI's calls, one at a time: what is neutral or harmless is accepted, and what is refused is
+ * refused for a reason that is true. A parameter that a new version of the package brings makes the test fail with its
+ * name.
  */
 import { describe, expect, it } from "vitest";
 import type { Endpoint } from "../../../src/core/endpoints/endpoint.ts";

@@ -1,6 +1,6 @@
 /**
- * What a body is held for and what a leaver pays, against what the sandbox's own tokenizers count: four bytes a token, and
- * two, as for text that a vocabulary knows badly.
+ * What a body is held for and what a leaver pays, against what the sandbox's own tokenizers count: four bytes a token,
+ * and two, as for text that a vocabulary knows badly.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

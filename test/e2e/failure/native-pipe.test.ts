@@ -29,7 +29,10 @@ afterAll(() => upstream.stop());
 
 let models = 0;
 
-/** A target of its own: what one stream teaches of its target does not reach the others. `known`: its usage was read before. */
+/**
+ * A target of its own: what one stream teaches of its target does not reach the others. `known`: its usage was read
+ * before.
+ */
 async function modelOf(owner: Tenant, known = true, at = upstreamId): Promise<string> {
   const name = `scripted-${at}-${models++}`;
   const model = await operator.model(name, { upstream: at, max_output_tokens: 1000 });
@@ -74,7 +77,9 @@ const OPENING = 20;
 /** Between two frames: quicker ones are read together, before they pass. */
 const SLOW_MS = 12;
 
-/** Sends some frames one by one, each after the one before was read: by then the pipe carries them, if they come slowly. */
+/**
+ * Sends some frames one by one, each after the one before was read: by then the pipe carries them, if they come slowly.
+ */
 async function begin(
   breakIt: (exchange: Exchange) => unknown,
   init: RequestInit = {},

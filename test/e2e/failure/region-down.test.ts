@@ -214,9 +214,9 @@ const outputOf = (frames: number): number =>
   Math.max(frames, Math.ceil(Buffer.byteLength(WORDS.slice(0, frames).join("")) / 4));
 
 /**
- * What a call may have cost. A whole answer costs what it used, and so does a stream that broke after its usage. One that
- * broke before costs its input and what was delivered, by own count: at least what its client got, as the last frames
- * may have been lost on their way to it.
+ * What a call may have cost. A whole answer costs what it used, and so does a stream that broke after its usage. One
+ * that broke before costs its input and what was delivered, by own count: at least what its client got, as the last
+ * frames may have been lost on their way to it.
  */
 function mayCost({ status, text }: Told, tokens: number): boolean {
   if (status !== "broken") return tokens === EXACT_TOKENS;

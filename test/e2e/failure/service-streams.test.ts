@@ -1,6 +1,7 @@
 /**
  * What goes through a service path for long, in bulk or both ways at once, in a process of its own, whose memory is
- * measured: event streams, large bodies, WebSockets, readers that are slow or leave, and services that break off or lie.
+ * measured: event streams, large bodies, WebSockets, readers that are slow or leave, and services that break off or
+ * lie.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Seat } from "../../support/compute/served.ts";

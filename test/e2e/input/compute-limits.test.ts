@@ -1,6 +1,6 @@
 /**
- * The contract's tables of limits and errors through the real process: each limit at it and one beyond, each status with
- * a text that says what to do. A new limit or error is a row of a table here.
+ * The contract's tables of limits and errors through the real process: each limit at it and one beyond, each status
+ * with a text that says what to do. A new limit or error is a row of a table here.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { PRICE, Renter } from "../../support/compute/renter.ts";

@@ -1,6 +1,6 @@
 /**
- * The contract's limits and errors of storage, images, keys and templates through the real process; compute-limits.test.ts
- * has those of machines. A new limit or error is a row of a table here.
+ * The contract's limits and errors of storage, images, keys and templates through the real process;
+ * compute-limits.test.ts has those of machines. A new limit or error is a row of a table here.
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { Renter } from "../../support/compute/renter.ts";

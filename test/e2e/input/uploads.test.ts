@@ -1,6 +1,6 @@
 /**
- * Large bodies and odd forms. In a process of its own, whose memory is measured: bodies over 1 MB are held to 48 MB in an
- * isolate, one of an account (docs/design.md, section 7).
+ * Large bodies and odd forms. In a process of its own, whose memory is measured: bodies over 1 MB are held to 48 MB in
+ * an isolate, one of an account (docs/design.md, section 7).
  */
 import { existsSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Service paths of instances and clusters through the real process: what reaches a pod, what comes back, and who may. The
- * sandbox's pod shows what it was sent; its log is the judge.
+ * Service paths of instances and clusters through the real process: what reaches a pod, what comes back, and who may.
+ * The sandbox's pod shows what it was sent; its log is the judge.
  */
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Alerts through the real process to a real https receiver, which verifies them with the package. Its certificate is made
- * here; the start script trusts it by `NODE_EXTRA_CA_CERTS` and finds the receiver's name in a table.
+ * Alerts through the real process to a real https receiver, which verifies them with the package. Its certificate is
+ * made here; the start script trusts it by `NODE_EXTRA_CA_CERTS` and finds the receiver's name in a table.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

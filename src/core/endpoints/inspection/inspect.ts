@@ -151,7 +151,7 @@ export class Inspector {
     return undefined;
   }
 
-  /** A generator for each list and object, and none for each field: most bodies are small, and it would cost more there. */
+  /** A generator for each list and object, none for each field: most bodies are small, and there it would cost more. */
   *#object(fields: Fields, place: Place | undefined, walk: Walk): Steps<Found | undefined> {
     if (place?.data) return yield* findProto(fields, walk.work);
     const ofMedia = typeof fields.type === "string" && isMediaType(fold(fields.type));

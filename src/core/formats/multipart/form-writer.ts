@@ -6,6 +6,7 @@
  * them apart by either get the same result. Names, file names and types contain no character that some reader decodes,
  * escapes or cuts.
  */
+import { toHex } from "../bytes.ts";
 import type { FormPart } from "../multipart.ts";
 
 declare const made: unique symbol;
@@ -26,8 +27,7 @@ const encoder = new TextEncoder();
  * guessing them, so it is not searched. Readers accept 27 to 70 characters.
  */
 export function freshBoundary(random: Uint8Array): FormBoundary {
-  const hex = Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return `form-${hex}` as FormBoundary;
+  return `form-${toHex(random)}` as FormBoundary;
 }
 
 export const formType = (boundary: FormBoundary): string => `multipart/form-data; boundary=${boundary}`;

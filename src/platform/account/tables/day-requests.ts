@@ -75,7 +75,9 @@ export class DayRequests {
     return window;
   }
 
-  /** Deletes at most `limit` sums that no window needs. Afterwards the rows of ended holds may go: the sums have them. */
+  /**
+   * Deletes at most `limit` sums that no window needs. Afterwards the rows of ended holds may go: the sums have them.
+   */
   prune(nowMs: number, limit: number): void {
     if (this.#tail.size > 0) this.#rollUp(nowMs);
     this.#sql.exec(

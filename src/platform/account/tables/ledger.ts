@@ -1,7 +1,7 @@
 /**
  * The ledger's rows: append-only entries, each with the balance after it. The last entry's balance is the account's; it
- * is kept in memory, so appending reads nothing. Old charges leave once the archive has them (parts.ts): what is said of
- * entries here is of those above `parts.foldedThrough`, and of credits, which stay.
+ * is kept in memory, so appending reads nothing. Old charges leave once the archive has them (parts.ts): what is said
+ * of entries here is of those above `parts.foldedThrough`, and of credits, which stay.
  */
 
 import type { Credit, EntryKind, LedgerEntry, Page, PageRequest } from "../../../core/account/tenant.ts";
@@ -150,8 +150,8 @@ export class Ledger {
 
   /**
    * The last entry before a time, by halving: entries stand in the order of their times. A clock that was set back far
-   * leaves a place where they do not, and a span there may begin at a neighbour. Where charges were folded it is the last
-   * entry of a part, which is exact for whole hours.
+   * leaves a place where they do not, and a span there may begin at a neighbour. Where charges were folded it is the
+   * last entry of a part, which is exact for whole hours.
    */
   lastBefore(ms: number): { id: number; balanceNanoUsd: number } {
     const folded = this.parts.foldedBefore(ms);
@@ -172,7 +172,9 @@ export class Ledger {
     return { id: low, balanceNanoUsd };
   }
 
-  /** What was booked under a reference after one entry and up to another, oldest first: `limit` of them, the sum of all. */
+  /**
+   * What was booked under a reference after one entry and up to another, oldest first: `limit` of them, the sum of all.
+   */
   creditsBetween(afterId: number, throughId: number, limit: number) {
     const those = "FROM entries INDEXED BY entries_reference WHERE reference IS NOT NULL AND id > ? AND id <= ?";
     const { count, sum } = this.#sql

@@ -1,7 +1,7 @@
 /**
- * The parts of this account's ledger in the archive, and the sums of charges that were folded. A part is `planned` before
- * it is put, `kept` once it was read back and matched, `folded` from the first charge of it that leaves. Parts are planned
- * and folded in their order, so what is folded is the ledger's beginning.
+ * The parts of this account's ledger in the archive, and the sums of charges that were folded. A part is `planned`
+ * before it is put, `kept` once it was read back and matched, `folded` from the first charge of it that leaves. Parts
+ * are planned and folded in their order, so what is folded is the ledger's beginning.
  */
 import type { LedgerPart, PartsAsked } from "../../../core/archive/archived-ledger.ts";
 import { closesAtMs, type DetailLimits, FOLDED_AT_ONCE, foldsAtMs, type LastPart } from "../../../core/archive/cut.ts";
