@@ -61,6 +61,8 @@ test("a stream that outlives the hold's first term is renewed and charged, not e
 test("right after settled calls: their charges stand and their usage still reaches the reports", async () => {
   const tenant = await operator.tenant();
   const target = await operator.instance(tenant);
+  // What its first credit told may be in the queue, whose messages a local process loses; they come again in two minutes.
+  await eventually("its credit is told", async () => (await tenant.audit()).outbox === 0, { withinMs: 10_000 });
   await Promise.all(Array.from({ length: 10 }, () => tenant.chat({ model: target, max_tokens: 1 })));
   await tollgate.kill9Workerd();
   expect(await tenant.charges()).toHaveLength(10);
