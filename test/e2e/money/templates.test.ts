@@ -110,12 +110,9 @@ describe("a tenant", () => {
     const before = (await renter.tenant.audit()).held_usd;
     expect(await renter.send("POST", "/gpu-clusters", cluster)).toMatchObject({ status: 202, body: { replicas: 2 } });
     expect((await renter.tenant.audit()).held_usd - before).toBeCloseTo(2 * PRICE, 9);
-    // Storage that the launch makes is held for a day with it.
-    for (const [kind, price] of [
-      ["drive", 0.004],
-      ["filesystem", 0.006],
-    ] as const) {
-      const prices = { storage_gb_days: { cost_usd: 0.001, price_usd: price } };
+    // Storage that the launch makes is held for a day with it. The price is the one of all files that share the process.
+    for (const kind of ["drive", "filesystem"]) {
+      const prices = { storage_gb_days: { cost_usd: 0.01, price_usd: 0.02 } };
       await operator.call("PUT", `/models/storage%2F${kind}`, { kind: "storage", prices });
     }
     const storage = {
@@ -127,7 +124,7 @@ describe("a tenant", () => {
       "/compute-templates/quote",
       { template_id: id, replicas: null, ...storage },
     );
-    expect(withStorage.body).toMatchObject({ storage_daily_usd: 0.8, held_amount: 6 * PRICE + 0.8 });
+    expect(withStorage.body).toMatchObject({ storage_daily_usd: 3, held_amount: 6 * PRICE + 3 });
     const held = async () => (await renter.tenant.audit()).held_usd;
     const heldBefore = await held();
     expect((await renter.send("POST", "/gpu-instances", { template_id: id, ...storage })).status).toBe(202);
