@@ -1,4 +1,4 @@
-/** Where a Chromium for the browser tests is: `CHROMIUM` names it, else the usual places are tried. */
+/** Where a Chromium for the browser tests is: the one that `CHROMIUM` names, where it is set; else the usual places are tried. */
 import { existsSync } from "node:fs";
 
 const PLACES = [
@@ -11,7 +11,8 @@ const PLACES = [
   "/Applications/Chromium.app/Contents/MacOS/Chromium",
 ];
 
-export const chromiumPath = (): string | undefined => [process.env.CHROMIUM ?? "", ...PLACES].find(existsSync);
+export const chromiumPath = (named = process.env.CHROMIUM): string | undefined =>
+  (named ? [named] : PLACES).find(existsSync);
 
 export const NO_CHROMIUM =
   "No Chromium was found, so the console's browser tests were left out. Install one (apt-get install chromium) or name it in CHROMIUM.";

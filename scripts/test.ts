@@ -10,14 +10,8 @@ import { constants, setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { chromiumPath, NO_CHROMIUM } from "./chromium.ts";
-
-interface Count {
-  readonly what: string;
-  readonly passed: number;
-  readonly failed: number;
-  readonly seconds: number;
-}
+import { chromiumPath } from "./chromium.ts";
+import { type Count, totals } from "./totals.ts";
 
 /** What workerd says of connections and streams that a test breaks on purpose; what matters of it, the test asserts. */
 const OF_BROKEN_STREAMS = /^(uncaught exception; |exception = |stack: \S*workerd@)/;
@@ -38,7 +32,7 @@ const tested = [
   await vitest("e2e", ["e2e"], ["--maxWorkers=3"]),
 ];
 const counts = [...(await checked), ...tested];
-report(counts);
+process.stdout.write(totals(counts, chromiumPath()));
 process.exit(counts.some(({ failed }) => failed > 0) ? 1 : 0);
 
 async function checks(): Promise<Count[]> {
@@ -131,16 +125,6 @@ function stop(signal: NodeJS.Signals): void {
   for (const child of running) child.kill(signal);
   process.stdout.write(`\nstopped by ${signal}\n`);
   process.exit(130);
-}
-
-function report(all: readonly Count[]): void {
-  const sum = (side: "passed" | "failed") => all.reduce((total, count) => total + count[side], 0);
-  const lines = all.map(
-    ({ what, passed, failed, seconds }) =>
-      `${what.padEnd(10)} ${String(passed).padStart(5)} passed ${String(failed).padStart(4)} failed ${seconds.toFixed(1).padStart(7)} s`,
-  );
-  if (chromiumPath() === undefined) process.stdout.write(`\n${NO_CHROMIUM}\n`);
-  process.stdout.write(`\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`);
 }
 
 function since(startedMs: number): number {

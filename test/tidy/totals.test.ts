@@ -1,0 +1,62 @@
+/** The end of a test run, with a Chromium and without one, and what `.ci/run` makes of it. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { chromiumPath, NO_CHROMIUM } from "../../scripts/chromium.ts";
+import { totals } from "../../scripts/totals.ts";
+
+const root = join(import.meta.dirname, "../..");
+const dir = mkdtempSync(join(tmpdir(), "tollgate-totals-"));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+const COUNTS = [
+  { what: "tests", passed: 7, failed: 0, seconds: 1 },
+  { what: "e2e", passed: 4, failed: 0, seconds: 2 },
+];
+
+test("the Chromium that CHROMIUM names is the one, or there is none", () => {
+  expect(chromiumPath(process.execPath)).toBe(process.execPath);
+  expect(chromiumPath(join(dir, "none"))).toBeUndefined();
+});
+
+test("without a Chromium the run says so in one line with what to do, and ends with the same totals", () => {
+  const [without, found] = [totals(COUNTS, undefined), totals(COUNTS, "/usr/bin/chromium")];
+  expect(without.split("\n").filter((line) => line.includes("Chromium"))).toEqual([NO_CHROMIUM]);
+  expect(NO_CHROMIUM).toContain("apt-get install chromium");
+  expect(found).not.toContain("Chromium");
+  for (const text of [without, found]) expect(text.trimEnd().split("\n").at(-1)).toBe("11 passed, 0 failed");
+});
+
+/** Where nothing is installed but what a shell script needs; npm prints what a run without a Chromium does. */
+function ciRun(printed: string, code: number): { output: string; status: number } {
+  const bin = join(dir, `bin-${code}`);
+  mkdirSync(bin);
+  for (const tool of ["bash", "env", "mktemp", "rm", "dirname", "tee", "grep", "tail", "cat"]) {
+    symlinkSync(execFileSync("sh", ["-c", `command -v ${tool}`], { encoding: "utf8" }).trim(), join(bin, tool));
+  }
+  writeFileSync(join(dir, "printed"), printed);
+  const npm = `#!/bin/sh\n[ "$1" = ci ] && exit 0\ncat ${join(dir, "printed")}\nexit ${code}\n`;
+  writeFileSync(join(bin, "npm"), npm.replace("/bin/sh", join(bin, "bash")), { mode: 0o755 });
+  writeFileSync(join(bin, "id"), `#!${join(bin, "bash")}\necho 1000\n`, { mode: 0o755 });
+  try {
+    return { output: execFileSync(join(root, ".ci/run"), { env: { PATH: bin }, encoding: "utf8" }), status: 0 };
+  } catch (error) {
+    const { stdout, status } = error as { stdout: string; status: number };
+    return { output: stdout, status };
+  }
+}
+
+test(".ci/run without a Chromium passes what there is, and shows the line", () => {
+  const { output, status } = ciRun(totals(COUNTS, undefined), 0);
+  expect(status).toBe(0);
+  expect(output).toContain(NO_CHROMIUM);
+  expect(output.endsWith("\n11 passed, 0 failed\n")).toBe(true);
+});
+
+test(".ci/run fails where npm test fails", () => {
+  const { output, status } = ciRun(totals([{ what: "tests", passed: 6, failed: 1, seconds: 1 }], undefined), 1);
+  expect(status).toBe(1);
+  expect(output.endsWith("\n6 passed, 1 failed\n")).toBe(true);
+});
