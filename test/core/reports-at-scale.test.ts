@@ -103,7 +103,68 @@ const listed =
   (books: Books) =>
     listCalls(books, { ...range, ...some }, after, 100);
 
-test.each<[string, (books: Books) => Promise<unknown>]>([
+type Question = [name: string, ask: (books: Books) => Promise<unknown>];
+const MOST = 1_000;
+const durations = (fromMs: number, groupBy: readonly string[]) => (books: Books) =>
+  readDurations(books, { fromMs, toMs: NOW, groupBy });
+
+/** What the console's overview asks for a range, of all accounts and of one: console/operator/overview.tsx. */
+function asksOfOverview(name: string, spanMs: number, step: "hour" | "day"): Question[] {
+  const fromMs = NOW - spanMs - ((NOW - spanMs) % HOUR);
+  const whose = (account: string | undefined) =>
+    [[], [step], ["account"], ["model"]].map(
+      (groupBy): Question => [
+        `overview, ${name}, by ${groupBy[0] ?? "nothing"}${account ? " of an account" : ""}`,
+        usage({ fromMs, groupBy, account, limit: MOST + 1 }),
+      ],
+    );
+  const percentiles = [[], [step], ["model"]].map(
+    (groupBy): Question => [`overview, ${name}, percentiles by ${groupBy[0] ?? "nothing"}`, durations(fromMs, groupBy)],
+  );
+  return [...whose(undefined), ...whose("a7"), ...percentiles];
+}
+
+/** What the console's pages ask besides: console/kit/series.ts, calls-page.tsx, tenant/usage.tsx. */
+const OF_CONSOLE: readonly Question[] = [
+  ...asksOfOverview("24 hours", DAY, "hour"),
+  ...asksOfOverview("7 days", 7 * DAY, "hour"),
+  ...asksOfOverview("30 days", 30 * DAY, "day"),
+  ...asksOfOverview("90 days", 90 * DAY, "day"),
+  ["overview, an hour, its sum", usage({ fromMs: NOW - HOUR })],
+  ["overview, an hour, by model", usage({ fromMs: NOW - HOUR, groupBy: ["model"] })],
+  ["overview, an hour, single calls", (books) => listCalls(books, { fromMs: NOW - HOUR, toMs: NOW }, null, 500)],
+  [
+    "overview, an hour, its last page of single calls",
+    (books) => listCalls(books, { fromMs: NOW - HOUR, toMs: NOW }, { atMs: NOW - 60_000, table: 0, row: EVENTS }, 500),
+  ],
+  ["who runs dry: the last 24 hours by account", usage({ fromMs: NOW - DAY, groupBy: ["account"], limit: MOST + 1 })],
+  ["a tenant's week by key", usage({ fromMs: NOW - (NOW % HOUR) - 7 * DAY, account: "a7", groupBy: ["key"] })],
+  ...Object.entries({
+    key: "k7",
+    model: "m3",
+    upstream: "u2",
+    outcome: "failed",
+    status: 502,
+    reason: "upstream_error",
+  })
+    .flatMap(([name, value]) => [
+      [name, value],
+      [name, typeof value === "number" ? 499 : "nothing"],
+    ])
+    .map(
+      ([name = "", value]): Question => [
+        `calls whose ${name} is ${value}`,
+        (books) => listCalls(books, { fromMs: 0, toMs: NOW, [name]: value }, null, 101),
+      ],
+    ),
+  [
+    "refused calls of all accounts",
+    (books) => listCalls(books, { fromMs: 0, toMs: NOW, outcome: "refused" }, null, 101),
+  ],
+  ["calls of an hour of an account", listed({ account: "a7", fromMs: NOW - 2 * DAY, toMs: NOW - 2 * DAY + HOUR })],
+];
+
+test.each<Question>([
   ["the newest calls", listed({})],
   ["the newest of an account", listed({ account: "a7" })],
   ["failed ones of an account", listed({ account: "a7", outcome: "failed" })],
@@ -134,6 +195,7 @@ test.each<[string, (books: Books) => Promise<unknown>]>([
   ],
   ["an upstream's last tries", (books) => triesAt(books, "u1", NOW - HOUR)],
   ["accounts with calls lately", (books) => busyAccounts(books, NOW - HOUR, 100)],
+  ...OF_CONSOLE,
 ])("%s", async (_, ask) => {
   scale.ran.length = 0;
   const before = process.cpuUsage();
