@@ -60,7 +60,7 @@ function ended(error: unknown, connection: Connection | undefined, argv: readonl
   const message = withoutToken(said, connection?.token);
   if (argv.includes("--json")) {
     const code = (known ? error.code : null) ?? (known ? error.ending : "defect");
-    io.err(`${safeJson({ error: { code, message } }, undefined)}\n`);
+    io.err(`${safeJson({ error: { code, message } })}\n`);
   } else {
     io.err(`tollgate: ${safeLines(message)}\n`);
   }

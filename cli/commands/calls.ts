@@ -110,14 +110,39 @@ async function follow(work: Work): Promise<void> {
 
 /** One JSON object a line, so that a program can read them as they come. */
 function linesOf(form: "table" | "json" | "csv", calls: readonly Call[], head: boolean): string {
-  if (form === "json") return calls.map((call) => `${safeJson(call, undefined)}\n`).join("");
+  if (form === "json") return calls.map((call) => `${safeJson(call, 0)}\n`).join("");
   const text = form === "csv" ? csv(CALL_COLUMNS, calls) : table(CALL_COLUMNS, calls);
   return head ? text : text.slice(text.indexOf("\n") + 1);
+}
+
+type Usage = Schemas["UsageRow"];
+
+/** Groups that have names beside their ids. */
+const NAMED = ["account", "team", "key"];
+/** Groups that the report has percentiles for, where it is not narrowed to an account. */
+const TIMED = ["upstream", "model", "day", "hour"];
+/** In ms. */
+const TIMES: readonly Column<Usage>[] = [
+  ["latency_p50", (row) => row.latency?.p50],
+  ["latency_p95", (row) => row.latency?.p95],
+  ["latency_p99", (row) => row.latency?.p99],
+  ["first_byte_p50", (row) => row.first_byte?.p50],
+  ["first_byte_p95", (row) => row.first_byte?.p95],
+  ["first_byte_p99", (row) => row.first_byte?.p99],
+];
+
+function groupColumns(name: string): Column<Usage>[] {
+  const column = (field: string): Column<Usage> => [
+    field,
+    (row) => (row as { [field: string]: unknown })[field] as string | null,
+  ];
+  return NAMED.includes(name) ? [column(name), column(`${name}_name`)] : [column(name)];
 }
 
 const topCommand: Command = {
   words: "top",
   about: "Who spent most, by account, key, model or another grouping",
+  more: "By upstream, model, day or hour, of all accounts, it shows percentiles of how long calls took, in ms, too.",
   options: [
     { name: "by", value: "LIST", about: "account,key,team,model,alias,upstream,endpoint,status,reason,... (account)" },
     { name: "since", value: "TIME", about: "24h, 30m, 7d or 2026-11-22 (24h)" },
@@ -140,15 +165,9 @@ const topCommand: Command = {
       .map((row) => ({ row, nano: nanoOf(row.price_usd) }))
       .sort((one, other) => (one.nano > other.nano ? -1 : one.nano < other.nano ? 1 : other.row.calls - one.row.calls));
     const rows = ordered.slice(0, countOf(given, "limit", 20, 10_000)).map(({ row }) => row);
-    const groups = by.map(
-      (name): Column<Schemas["UsageRow"]> => [
-        name,
-        (row) => (row as { [name: string]: unknown })[name] as string | null,
-      ],
-    );
     await print.rows(
       [
-        ...groups,
+        ...by.flatMap(groupColumns),
         ["calls", (row) => row.calls],
         ["errors", (row) => row.errors],
         ["input_tokens", (row) => row.input_tokens],
@@ -156,6 +175,7 @@ const topCommand: Command = {
         ["price_usd", (row) => usd(row.price_usd)],
         ["cost_usd", (row) => usd(row.cost_usd)],
         ["margin_usd", (row) => usd(row.margin_usd)],
+        ...(query.account === undefined && by.every((name) => TIMED.includes(name)) ? TIMES : []),
       ],
       rows,
       { empty: "No calls in this time." },

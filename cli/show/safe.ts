@@ -14,7 +14,7 @@ export const safe = (text: string): string => text.replace(UNSAFE, escaped);
 export const safeLines = (text: string): string => text.split("\n").map(safe).join("\n");
 
 /** JSON in which nothing acts on a terminal, and which parses to the same. */
-export function safeJson(value: unknown, indent: number | undefined = 2): string {
+export function safeJson(value: unknown, indent = 2): string {
   const text = JSON.stringify(value, null, indent) ?? "null";
   // JSON.stringify has escaped line breaks within texts: those that are left are its own.
   return text.replace(UNSAFE, (character) =>

@@ -24,6 +24,8 @@ interface CliOptions {
   readonly typed?: readonly string[];
   readonly input?: string;
   readonly nowMs?: number;
+  /** Instead of the time that a command lets pass. */
+  pause?(): Promise<void>;
 }
 
 export class Cli {
@@ -48,7 +50,7 @@ export class Cli {
       question: async () => answers.shift() ?? null,
       input: async () => input,
       now: () => nowMs ?? Date.now(),
-      pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      pause: options.pause ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
     };
     const code = await main(args, io);
     return { code, out: printed.join(""), err: said.join("") };

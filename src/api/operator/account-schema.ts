@@ -108,6 +108,7 @@ export const AccountAnswer = z
     low_balance_usd: z.nullable(usdAnswer),
     compute_enabled: z.boolean(),
     compute_upstream: z.nullable(z.string()),
+    storage_grace_days: z.nullable(z.int()),
     on_disconnect: z.enum(["cancel", "drain"]),
     plan: PlanAnswer,
     next_plan: z.nullable(z.extend(PlanAnswer, { from: timeAnswer })),

@@ -94,7 +94,39 @@ describe("what it shows", () => {
     expect(many.json.full_limits).toEqual([expect.objectContaining({ level: "account", limit: "rpm_limit", left: 0 })]);
     const top = await both<Rows>("top", "--by", "account,key", "--since", "24h", "--account", tenant.account);
     expect(top.text).toContain(tenant.keyId);
-    expect(top.json.data).toEqual([expect.objectContaining({ account: tenant.account, key: tenant.keyId, calls: 1 })]);
+    expect(top.text.split("\n")[0]).toMatch(/^ACCOUNT +ACCOUNT_NAME +KEY +KEY_NAME +CALLS /);
+    expect(top.text).not.toContain("P95");
+    expect(top.json.data).toEqual([
+      expect.objectContaining({ account: tenant.account, key: tenant.keyId, key_name: "e2e", calls: 1 }),
+    ]);
+    const byModel = await both<{ data: { model: string; latency: { p95: number } | null }[] }>("top", "--by", "model");
+    expect(byModel.text.split("\n")[0]).toMatch(/LATENCY_P50 +LATENCY_P95 +LATENCY_P99 +FIRST_BYTE_P50/);
+    expect(byModel.json.data.find((row) => row.model === model)?.latency?.p95).toBeGreaterThan(0);
+  });
+
+  test("calls --follow shows each call once, as it ends, in each form", async () => {
+    const follow = async (form: "table" | "json" | "csv") => {
+      const caller = await operator.tenant();
+      const called = async () => {
+        const id = (await caller.post(body(model))).headers.get("x-request-id") ?? "";
+        await eventually("the call is told", async () => (await operator.ask("GET", `/calls/${id}`)).status === 200);
+        return id;
+      };
+      const before = await called();
+      const seen: string[] = [];
+      let rounds = 0;
+      const pause = async () => {
+        if (++rounds > 3) throw new Error("Ctrl-C");
+        if (rounds < 3) seen.push(await called());
+      };
+      const asked = ["calls", "--follow", "--account", caller.account, ...(form === "table" ? [] : [`--${form}`])];
+      const lines = (await cli.run(asked, { pause })).out.trimEnd().split(/\r?\n/);
+      expect(lines.join()).not.toContain(before);
+      if (form === "json") return expect(lines.map((line) => JSON.parse(line).id)).toEqual(seen);
+      expect(lines[0]).toMatch(/^ended/i);
+      expect(lines.slice(1).map((line) => seen.find((id) => line.includes(id)))).toEqual(seen);
+    };
+    await Promise.all([follow("table"), follow("json"), follow("csv")]);
   });
 
   test("prove recomputes a call, and a line of the ledger", async () => {
