@@ -1,6 +1,6 @@
 /** How calls are shown in lists, to operators and tenants. */
 import { link } from "./address.ts";
-import { brief, ms, time, usd, words } from "./format.ts";
+import { brief, count, ms, time, usd, words } from "./format.ts";
 import { Badge } from "./notices.tsx";
 import type { Column } from "./table.tsx";
 import type { TenantCall } from "./types.ts";
@@ -23,7 +23,12 @@ export const Outcome = ({ call }: { call: Pick<TenantCall, "outcome" | "status" 
 
 export const usageText = ({ usage }: Pick<TenantCall, "usage">): string =>
   Object.entries(usage)
-    .map(([unit, quantity]) => `${brief(quantity)} ${words(unit)}`)
+    .map(([unit, quantity]) => `${count(quantity)} ${words(unit)}`)
+    .join(", ");
+/** At a glance: a table has many columns. */
+const usageBrief = ({ usage }: Pick<TenantCall, "usage">): string =>
+  Object.entries(usage)
+    .map(([unit, quantity]) => `${brief(quantity)} ${words(unit).replace(/ tokens$/, "")}`)
     .join(", ");
 
 /** `linked`: one call has a page of its own. */
@@ -42,7 +47,12 @@ export const callColumns = <Call extends TenantCall>(linked: boolean): readonly 
     value: (call) => `${call.outcome} ${call.status}`,
     cell: (call) => <Outcome call={call} />,
   },
-  { name: "usage", label: "Usage", value: usageText },
+  {
+    name: "usage",
+    label: "Usage",
+    value: usageText,
+    cell: (call) => <span title={usageText(call)}>{usageBrief(call)}</span>,
+  },
   {
     name: "charged_usd",
     label: "Charged",

@@ -115,13 +115,22 @@ function options(latest: { current: Props }, element: HTMLElement): uPlot.Option
       setSelect: [
         (plot) => {
           if (plot.select.width < 4) return;
-          const at = (px: number) => Math.round(plot.posToVal(px, "x"));
-          latest.current.onRange(at(plot.select.left), at(plot.select.left + plot.select.width));
+          const at = (px: number) => plot.posToVal(px, "x");
+          const { left, width } = plot.select;
+          latest.current.onRange(...spanOf(latest.current.times, at(left), at(left + width)));
         },
       ],
       ready: [(plot) => plot.over.addEventListener("click", () => clicked(plot, latest.current))],
     },
   };
+}
+
+/** Whole points: each stands where its minute, hour or day begins, so the last one's end is a step further. */
+function spanOf(times: readonly number[], from: number, to: number): [from: number, to: number] {
+  const step = (times[1] ?? 0) - (times[0] ?? 0);
+  const last = times.findLast((at) => at <= to) ?? from;
+  const first = Math.min(times.find((at) => at >= from) ?? last, last);
+  return [first, last + step];
 }
 
 /** An hour of the day, and the day where it begins. */

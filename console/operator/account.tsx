@@ -2,7 +2,7 @@
 import { link } from "../kit/address.ts";
 import { all, api, get, part } from "../kit/api.ts";
 import { Confirm, Form, Opens } from "../kit/dialog.tsx";
-import { day, usd } from "../kit/format.ts";
+import { day, usd, usdBrief } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { Keys } from "../kit/keys.tsx";
 import { LevelBars, limitFields, limitsTyped } from "../kit/limits.tsx";
@@ -80,8 +80,13 @@ function State({ account, path, reload }: { account: Account; path: string; relo
       <Figures
         label="Money"
         of={[
-          { label: "Balance", value: usd(account.balance_usd), kind: account.balance_usd <= 0 ? "bad" : undefined },
-          { label: "Held", value: usd(account.held_usd) },
+          {
+            label: "Balance",
+            value: usdBrief(account.balance_usd),
+            title: usd(account.balance_usd),
+            kind: account.balance_usd <= 0 ? "bad" : undefined,
+          },
+          { label: "Held", value: usdBrief(account.held_usd), title: usd(account.held_usd) },
           { label: "Credit", value: account.bills_monthly ? usd(account.credit_limit_usd) : "none" },
           { label: "State", value: stateOf(account), kind: account.blocked ? "warn" : undefined },
         ]}

@@ -1,7 +1,7 @@
 /** Rented machines and storage: what runs, what it costs an hour, and the operator's stop. */
 import { useState } from "preact/hooks";
 import { link } from "../kit/address.ts";
-import { api, get, type Page, part } from "../kit/api.ts";
+import { all, api, get, type Page, part } from "../kit/api.ts";
 import { Confirm } from "../kit/dialog.tsx";
 import { hours, usd, usdBrief, words } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
@@ -21,9 +21,9 @@ export function Compute() {
     async (signal) => {
       const [upstreams, accounts] = await Promise.all([
         get<Page<Upstream>>("/admin/compute", {}, signal),
-        get<Page<Account>>("/admin/accounts", { limit: 1_000 }, signal),
+        all<Account>("/admin/accounts", {}, 5_000, signal),
       ]);
-      return { upstreams: upstreams.data, accounts: accounts.data };
+      return { upstreams: upstreams.data, accounts };
     },
     [],
     15_000,

@@ -132,12 +132,12 @@ function Plots({ data, account }: { data: Data; account: string }) {
   const lines = useMemo(
     () => ({
       money: [
-        { label: "Revenue", values: points.map(({ price }) => price), shown: usdBrief, color: "blue" as const },
-        { label: "Cost", values: points.map(({ cost }) => cost), shown: usdBrief, color: "amber" as const },
+        { label: "Revenue", values: points.map(({ price }) => price), shown: usd, color: "blue" as const },
+        { label: "Cost", values: points.map(({ cost }) => cost), shown: usd, color: "amber" as const },
       ],
       calls: [
-        { label: "Calls", values: points.map(({ calls }) => calls), shown: brief, color: "green" as const },
-        { label: "Errors", values: points.map(({ errors }) => errors), shown: brief, color: "red" as const },
+        { label: "Calls", values: points.map(({ calls }) => calls), shown: count, color: "green" as const },
+        { label: "Errors", values: points.map(({ errors }) => errors), shown: count, color: "red" as const },
       ],
     }),
     [points],

@@ -175,7 +175,8 @@ function Drains({ upstream }: { upstream: string }) {
   const drain = async ({ alias, index }: Behind, drained: boolean) => {
     const targets = alias.targets.map((target, at) => (at === index ? { ...target, drain: drained } : target));
     const whose = alias.account === null ? "" : `?account=${part(alias.account)}`;
-    await api("PATCH", `/admin/aliases/${part(alias.alias)}${whose}`, { targets }).then(
+    // Prices stay as they are: an alias that sells at a loss already is drained as any other.
+    await api("PATCH", `/admin/aliases/${part(alias.alias)}${whose}`, { targets, allow_loss: true }).then(
       () => setError(undefined),
       setError,
     );

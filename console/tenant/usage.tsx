@@ -86,10 +86,10 @@ function Plots({ data: { series, range } }: { data: Data }) {
   const { times, points } = series;
   const lines = useMemo(
     () => ({
-      money: [{ label: "Spent", values: points.map(({ price }) => price), shown: usdBrief, color: "blue" as const }],
+      money: [{ label: "Spent", values: points.map(({ price }) => price), shown: usd, color: "blue" as const }],
       tokens: [
-        { label: "Calls", values: points.map(({ calls }) => calls), shown: brief, color: "green" as const },
-        { label: "Errors", values: points.map(({ errors }) => errors), shown: brief, color: "red" as const },
+        { label: "Calls", values: points.map(({ calls }) => calls), shown: count, color: "green" as const },
+        { label: "Errors", values: points.map(({ errors }) => errors), shown: count, color: "red" as const },
       ],
     }),
     [points],
