@@ -55,8 +55,18 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { ALL_BODIES: "1" },
   },
   {
-    what: "storms, signals and kills of rented machines and of storage",
-    args: [vitest, "run", "--project", "e2e", "retry-storm", "process/start", "rental-kills", "storage-kills"],
+    what: "storms, signals and kills of rented machines, of storage and of the archive",
+    args: [
+      vitest,
+      "run",
+      "--project",
+      "e2e",
+      "retry-storm",
+      "process/start",
+      "rental-kills",
+      "storage-kills",
+      "archive-kills",
+    ],
     env: { PROOF: "1" },
   },
   {

@@ -4,6 +4,7 @@ import { ACCOUNT_COMMANDS } from "./accounts.ts";
 import { APPLY_COMMANDS } from "./apply.ts";
 import { CALL_COMMANDS } from "./calls.ts";
 import { doctorCommand } from "./doctor.ts";
+import { exportCommand } from "./export.ts";
 import { KEY_COMMANDS } from "./keys.ts";
 import { limitsCommand } from "./limits.ts";
 import { OPERATOR_COMMANDS } from "./operators.ts";
@@ -26,6 +27,7 @@ export const COMMANDS: readonly Command[] = [
   ...ACCOUNT_COMMANDS,
   limitsCommand,
   statementCommand,
+  exportCommand,
   ...KEY_COMMANDS,
   ...PRICE_COMMANDS,
   ...UPSTREAM_COMMANDS,

@@ -2,7 +2,9 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { accountObject } from "../../src/platform/account/stub.ts";
 import { enterAccount } from "../../src/platform/d1/accounts.ts";
+import { rows, type Stub } from "../support/worker/account-support.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
+import { as } from "../support/worker/tenant.ts";
 
 afterAll(settled);
 
@@ -171,6 +173,61 @@ describe("accounts", () => {
     expect(await call("POST", "/accounts", { id: "gone", name: "Back" })).toMatchObject(
       refusal(409, "account_exists", "id"),
     );
+  });
+
+  it("a deleted account has no names and no metadata left, wherever they stood, also where the deletion broke off", async () => {
+    const NAMES = /Alice|Bob's|Lab of|person-7|Machine of/;
+    await done("POST", "/accounts", { id: "named", name: "Lab of Alice", balance_usd: 3 });
+    const team = await done("POST", "/accounts/named/teams", { name: "Bob's team" });
+    const asked = { name: "Alice's key", role: "owner", metadata: { badge: "person-7" }, user: 77 };
+    const owner = await done("POST", "/accounts/named/keys", asked);
+    const revoked = await done("POST", "/accounts/named/keys", { name: "Bob's key", team: team.id });
+    await done("DELETE", `/accounts/named/keys/${revoked.id}`);
+    await done("GET", `/accounts/named/teams/${team.id}`);
+    await as(owner.key, "POST", "/account/keys", { name: "Alice's second", metadata: { badge: "person-7" } });
+    const { number } = await done("GET", "/accounts/named");
+    await env.BOOKS.prepare(
+      "insert into alerts (id, type, account, at_ms, data) values ('evt_n', 'key.created', 'named', 1, ?1)",
+    )
+      .bind(JSON.stringify({ key: owner.id, name: "Alice's key", team: null }))
+      .run();
+    const stub = accountObject(env, number) as unknown as Stub;
+    const machine = { id: 1000, launched: { name: "Machine of Alice", sshPublicKey: "ssh-ed25519 A alice@person-7" } };
+    await rows(
+      stub,
+      `INSERT INTO resources (id, kind, tag, upstream, price_rule, row, live, created_at_ms)
+       VALUES (1000, 'instance', 't', 'u', 'p', '${JSON.stringify(machine)}', 0, 1)`,
+    );
+    const ledger = await done("GET", "/accounts/named/ledger");
+
+    // The deletion of before ended between the object and the books.
+    await stub.close();
+    expect((await done("GET", "/accounts/named")).name).toBe("named");
+    await done("DELETE", "/accounts/named");
+    await done("DELETE", "/accounts/named");
+    const paths = ["", "/keys", "/teams", `/keys/${owner.id}`, `/keys/${revoked.id}`, `/teams/${team.id}`, "/limits"];
+    for (const path of paths) expect((await call("GET", `/accounts/named${path}`)).text).not.toMatch(NAMES);
+    expect(await done("GET", `/accounts/named/keys/${owner.id}`)).toMatchObject({
+      name: owner.id,
+      metadata: {},
+      user: null,
+      role: "owner",
+    });
+    expect((await done("GET", `/accounts/named/teams/${team.id}`)).name).toBe(team.id);
+    expect((await call("GET", "/events?account=named")).text).not.toMatch(NAMES);
+    expect((await done("GET", "/events?account=named")).data.length).toBeGreaterThan(5);
+    const { results } = await env.BOOKS.prepare("select name from sqlite_schema where type = 'table'").all<{
+      name: string;
+    }>();
+    for (const { name } of results.filter(({ name: table }) => !/^(_|sqlite_|idempotent)/.test(table))) {
+      const stored = await env.BOOKS.prepare(`select * from "${name}"`).all();
+      expect(JSON.stringify(stored.results), name).not.toMatch(NAMES);
+    }
+    for (const table of ["account", "teams", "keys", "resources"]) {
+      expect(JSON.stringify(await rows(stub, `SELECT * FROM ${table}`)), table).not.toMatch(NAMES);
+    }
+    expect(await done("GET", "/accounts/named/ledger")).toEqual(ledger);
+    expect((await done("GET", "/audit/named")).ok).toBe(true);
   });
 
   it("an unknown account is 404 on every call that names one", async () => {

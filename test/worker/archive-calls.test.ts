@@ -153,6 +153,12 @@ describe("raw events leave the books", () => {
     await env.TEST_ARCHIVE.put(`calls/${one.number}/2026-05-01T00-1.jsonl.gz`, "not ours");
     await run(10 * 24, LONG);
     expect(logged.join()).toContain("archive.differs");
+    await run(10 * 24 + 0.5, LONG);
+    const { results } = await env.BOOKS.prepare(
+      "select account, data from alerts where type = 'archive.differs'",
+    ).all();
+    const data = JSON.stringify({ part: `calls/${one.number}/2026-05-01T00-1.jsonl.gz`, why: "other bytes" });
+    expect(results).toEqual([{ account: one.id, data }]);
     expect(await countWritten()).toBe(3);
     expect(await linesOf(two.number)).toHaveLength(2);
     await env.TEST_ARCHIVE.delete(`calls/${one.number}/2026-05-01T00-1.jsonl.gz`);

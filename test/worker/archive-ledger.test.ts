@@ -254,6 +254,10 @@ describe("a failure", () => {
     await env.TEST_ARCHIVE.put(name, "of another account's object");
     await runDurableObjectAlarm(stub);
     expect(logged.join()).toContain("archive.differs");
+    const told = (await rows(stub, "SELECT event FROM outbox")).filter(({ event }) =>
+      `${event}`.includes("archive.differs"),
+    );
+    expect(told.map(({ event }) => JSON.parse(`${event}`).data)).toEqual([{ part: name, why: "other bytes" }]);
     expect(await (await env.TEST_ARCHIVE.get(name))?.text()).toBe("of another account's object");
     setTime(START + 40 * DAY_MS);
     await settledAlarms(stub);

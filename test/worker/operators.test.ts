@@ -134,9 +134,8 @@ describe("the log of changes", () => {
     const ann = await made("owner", "Ann");
     expect((await by(ann.token, "POST", "/accounts", { id: "logged", name: "Before" })).status).toBe(201);
     await by(ann.token, "PATCH", "/accounts/logged", { name: "After", rpm_limit: 5 });
-    await by(ann.token, "DELETE", "/accounts/logged");
-    const [deleted, patched, begun] = await events("?account=logged");
     const actor = { kind: "operator", id: ann.id, name: "Ann" };
+    const [patched, begun] = await events("?account=logged");
     expect(begun).toMatchObject({
       actor,
       action: "createAccount",
@@ -153,9 +152,16 @@ describe("the log of changes", () => {
       before: { name: "Before", rpm_limit: null },
       after: { name: "After", rpm_limit: 5 },
     });
-    expect(deleted).toMatchObject({ action: "deleteAccount", before: { name: "After" }, after: null });
     expect(await events(`?actor=${ann.id}&action=updateAccount`)).toEqual([patched]);
     expect(await events(`?account=logged&to=${encodeURIComponent(begun.at)}`)).toEqual([]);
+    await by(ann.token, "DELETE", "/accounts/logged");
+    const [deleted] = await events("?account=logged");
+    expect(deleted).toMatchObject({
+      actor,
+      action: "deleteAccount",
+      before: { id: "logged", rpm_limit: 5 },
+      after: null,
+    });
   });
 
   it("has what tenants' owners change, under their key, and no secret", async () => {

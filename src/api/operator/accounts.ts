@@ -149,7 +149,7 @@ const remove = route({
   method: "delete",
   path: "/admin/accounts/{account}",
   summary:
-    "Delete an account: keys stop, own aliases and instances go, the ledger stays. 409 while calls hold money or compute runs",
+    "Delete an account: keys stop; names, own aliases and instances go; the ledger stays. 409 while calls hold money or compute runs",
   answers: { 200: answers("Deleted", Deleted) },
 });
 

@@ -73,6 +73,8 @@ interface OperatorData {
   "overrun.high": { readonly overrun_usd: number; readonly charged_usd: number };
   "audit.failed": { readonly problems: readonly string[] };
   "store.filling": { readonly store: string; readonly bytes: number; readonly limit_bytes: number };
+  /** Other bytes stand where this part of the account's archive belongs, or it is gone. */
+  "archive.differs": { readonly part: string; readonly why: string };
   "compute.stop_overdue": OperatorsResource & { readonly since: string };
   "compute.instance_unpaid": OperatorsResource & { readonly since: string };
   "compute.late_orphan": OperatorsResource;
@@ -126,6 +128,7 @@ const OPERATORS: { readonly [T in keyof OperatorData]: true } = {
   "overrun.high": true,
   "audit.failed": true,
   "store.filling": true,
+  "archive.differs": true,
   "compute.stop_overdue": true,
   "compute.instance_unpaid": true,
   "compute.late_orphan": true,

@@ -10,6 +10,7 @@ import type { LedgerPart } from "../../core/archive/archived-ledger.ts";
 import { closesAtMs, type DetailLimits, fitting, hourOfNext } from "../../core/archive/cut.ts";
 import { ledgerPartLine } from "../../core/archive/ledger-line.ts";
 import { BLOCK_LINES, hourOf, PART_BYTES, PART_LINES, partName } from "../../core/archive/part.ts";
+import type { AccountId } from "../../core/ids.ts";
 import { keepPart, matchPart } from "../archive/bucket.ts";
 import { PartWriter } from "../archive/part-writer.ts";
 import { log } from "../log.ts";
@@ -75,7 +76,7 @@ export class Archiver {
     return dueMs !== null && dueMs <= Date.now();
   }
 
-  #account(): { readonly id: string; readonly number: number } {
+  #account(): { readonly id: AccountId; readonly number: number } {
     return this.#read(({ tenants }) => tenants.account());
   }
 
@@ -109,7 +110,12 @@ export class Archiver {
   }
 
   #differs(part: LedgerPart, why: string): false {
-    log({ event: "archive.differs", account: this.#account().id, part: partName(part), why });
+    const data = { part: partName(part), why };
+    const { id } = this.#account();
+    log({ event: "archive.differs", account: id, ...data });
+    this.#read(({ alerts }, nowMs) => {
+      if (alerts.firstToday("archive", nowMs)) alerts.tell(id, { type: "archive.differs", data }, nowMs);
+    });
     return false;
   }
 

@@ -1,4 +1,4 @@
-/** Closes the account: its keys stop, its ledger stays. What still costs money is in the way. */
+/** Closes the account: its keys stop, its ledger stays, names and metadata go. What still costs money is in the way. */
 import type { Closing } from "../../core/account/account-service.ts";
 import { hourlyKinds, liveKinds } from "./compute/seat.ts";
 import { expireDue } from "./expiry.ts";
@@ -10,5 +10,7 @@ export function closeAccount(books: Books, nowMs: number): Closing {
   if (live.length > 0) return { kind: "compute_live", live };
   if (books.openHolds > 0) return { kind: "holds_open", openHolds: books.openHolds };
   books.tenants.close(nowMs);
+  books.keys.forgetNames();
+  books.resources.forgetNames();
   return { kind: "closed" };
 }

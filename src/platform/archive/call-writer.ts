@@ -3,8 +3,11 @@
  * bounded amount, hour by hour, and the next one goes on. Events leave the books only once they are before the mark
  * that moves here.
  */
+import { dayOf } from "../../core/account/budgets.ts";
+import { operatorAlert } from "../../core/alerts/operator-alert.ts";
 import { callPartLine } from "../../core/archive/call-line.ts";
 import { BLOCK_LINES, PART_BYTES, PART_LINES, partName } from "../../core/archive/part.ts";
+import { type AccountId, asId } from "../../core/ids.ts";
 import {
   advance,
   archivedUntil,
@@ -20,6 +23,7 @@ import {
   unarchivedIn,
 } from "../d1/call-parts.ts";
 import { log } from "../log.ts";
+import { type AlertBindings, raise } from "../webhooks/raise.ts";
 import { keepPart, matchPart } from "./bucket.ts";
 import { PartWriter, type WrittenPart } from "./part-writer.ts";
 
@@ -34,13 +38,19 @@ interface Room {
   lines: number;
 }
 
-export async function archiveCalls(books: D1Database, bucket: R2Bucket): Promise<void> {
+export async function archiveCalls(env: AlertBindings, bucket: R2Bucket, nowMs: number): Promise<void> {
+  const { BOOKS: books } = env;
   const room: Room = { parts: PARTS_PER_RUN, lines: LINES_PER_RUN };
   let whole = true;
   for (const hourMs of await closedHours(books, await archivedUntil(books), HOURS_PER_RUN)) {
     for (const account of await unarchivedIn(books, hourMs)) {
       if (room.parts <= 0 || room.lines <= 0) return;
-      whole = (await attempt(account, () => archiveHour(books, bucket, account, hourMs, room))) && whole;
+      const kept = await attempt(account, async () => {
+        const end = await archiveHour(books, bucket, account, hourMs, room);
+        if (typeof end === "object") await tellDiffers(env, asId<AccountId>(account.id), end, nowMs);
+        return end === true;
+      });
+      whole = kept && whole;
     }
     // An account whose part cannot be kept holds up the mark, and nobody else's parts.
     whole = whole && (await advance(books, hourMs));
@@ -56,20 +66,26 @@ async function attempt({ id }: Unarchived, work: () => Promise<boolean>): Promis
   }
 }
 
-/** Writes the parts of an account's hour. False: other bytes stand where one belongs. */
+/** Other bytes stand where this part belongs. */
+interface Differs {
+  readonly part: string;
+  readonly why: string;
+}
+
+/** Writes the parts of an account's hour. False: this run has no room for all. */
 async function archiveHour(
   books: D1Database,
   bucket: R2Bucket,
   { id, number }: Unarchived,
   hourMs: number,
   room: Room,
-): Promise<boolean> {
+): Promise<boolean | Differs> {
   while (room.parts > 0 && room.lines > 0) {
     const { inHour, n, planned } = await lastParts(books, number, hourMs);
     if (planned) {
       const there = await matchPart(bucket, planned);
       if (there.kind === "kept") await partIsKept(books, planned, there.etag);
-      if (there.kind === "differs") return differs(id, planned, there.why);
+      if (there.kind === "differs") return { part: partName(planned), why: there.why };
       if (there.kind === "kept") continue;
     }
     const place = planned ?? { series: "calls" as const, account: number, hourMs, n: n + 1 };
@@ -78,7 +94,7 @@ async function archiveHour(
     if (!made) return true;
     await planPart(books, made.part);
     const kept = await keepPart(bucket, made.part, made.bytes);
-    if (kept.kind !== "kept") return differs(id, made.part, kept.why);
+    if (kept.kind !== "kept") return { part: partName(made.part), why: kept.why };
     await partIsKept(books, made.part, kept.etag);
     room.parts -= 1;
     room.lines -= made.part.lines;
@@ -86,9 +102,11 @@ async function archiveHour(
   return false;
 }
 
-function differs(account: string, part: CallPart, why: string): false {
-  log({ event: "archive.differs", account, part: partName(part), why });
-  return false;
+/** Once a day of each account; the log has each time. */
+async function tellDiffers(env: AlertBindings, account: AccountId, data: Differs, nowMs: number): Promise<void> {
+  log({ event: "archive.differs", account, ...data });
+  const name = `archive_differs_${account}_${dayOf(nowMs)}`;
+  await raise(env, [operatorAlert(name, { type: "archive.differs", data }, nowMs, account)], nowMs);
 }
 
 type Made = { readonly part: CallPart; readonly bytes: WrittenPart["bytes"] };

@@ -79,24 +79,38 @@ export async function renameAccount(books: D1Database, account: AccountRow, name
   await books.prepare("update accounts set name = ?2 where number = ?1").bind(account.number, name).run();
 }
 
+const CHANGES_WITHOUT_NAMES = `
+  update changes set actor_name = iif(actor_kind = 'key', actor, actor_name),
+    before = json_remove(before, '$.name', '$.metadata', '$.user'), after = json_remove(after, '$.name', '$.metadata', '$.user')
+  where account = ?1`;
+/** The name of a key or of what was rented becomes its id. */
+const ALERTS_WITHOUT_NAMES = `
+  update alerts set data = json_replace(data, '$.name', cast(coalesce(data ->> '$.key', data ->> '$.id', '') as text))
+  where account = ?1`;
+
 /**
- * Marks an account deleted and removes its own aliases and instances from routing and its webhooks, in one transaction.
- * Its prices and usage stay as history. Returns true if routing changed.
+ * Marks an account deleted, takes its name and those of its keys and teams out, also of the log of changes and of alerts,
+ * and removes its own aliases and instances from routing and its webhooks, in one transaction. Its prices and usage stay
+ * as history. Returns true if routing changed.
  */
 export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<boolean> {
-  const [, ...removed] = await books.batch([
-    books
-      .prepare("update accounts set deleted_ms = coalesce(deleted_ms, ?2) where number = ?1")
-      .bind(account.number, nowMs),
+  const [aliases, instances, templates] = await books.batch([
     books.prepare("delete from aliases where account = ?1").bind(account.id),
     books.prepare("delete from instances where account = ?1").bind(account.id),
     books.prepare("delete from compute_templates where account = ?1").bind(account.id),
+    books
+      .prepare("update accounts set deleted_ms = coalesce(deleted_ms, ?2), name = id where number = ?1")
+      .bind(account.number, nowMs),
+    books.prepare("update key_index set name = key where account = ?1").bind(account.id),
+    books.prepare("update team_index set name = team where account = ?1").bind(account.id),
+    books.prepare(CHANGES_WITHOUT_NAMES).bind(account.id),
+    books.prepare(ALERTS_WITHOUT_NAMES).bind(account.id),
     books
       .prepare("delete from webhook_deliveries where webhook in (select id from webhooks where account = ?1)")
       .bind(account.id),
     books.prepare("delete from webhooks where account = ?1").bind(account.id),
   ]);
-  return removed.slice(0, 3).some(({ meta }) => meta.changes > 0);
+  return [aliases, instances, templates].some((removed) => (removed?.meta.changes ?? 0) > 0);
 }
 
 /** Includes deleted accounts; undefined if no account with this id was ever opened. */

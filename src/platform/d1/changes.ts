@@ -94,6 +94,11 @@ export async function beginChange(books: D1Database, change: NewChange, mostOfKe
   return meta.changes > 0 ? meta.last_row_id : null;
 }
 
+/** Of an account that is deleted, no name is kept: neither by its deletion's own row nor by a change that ends after it. */
+const side = (value: string): string =>
+  `iif(exists (select 1 from accounts where id = coalesce(changes.account, ?4) and deleted_ms is not null),
+    json_remove(${value}, '$.name', '$.metadata', '$.user'), ${value})`;
+
 /** `account`: whose it turned out to be, where the request did not say. */
 export async function changeDone(
   books: D1Database,
@@ -101,7 +106,10 @@ export async function changeDone(
   { before, after, account, outcome }: Pick<Change, "before" | "after" | "account" | "outcome">,
 ): Promise<void> {
   await books
-    .prepare("update changes set outcome = ?5, before = ?2, after = ?3, account = coalesce(account, ?4) where id = ?1")
+    .prepare(
+      `update changes set outcome = ?5, before = ${side("?2")}, after = ${side("?3")}, account = coalesce(account, ?4)
+       where id = ?1`,
+    )
     .bind(id, before && JSON.stringify(before), after && JSON.stringify(after), account, outcome)
     .run();
 }

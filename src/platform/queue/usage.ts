@@ -231,7 +231,7 @@ export async function runScheduled(env: UpkeepEnv, nowMs: number): Promise<void>
   await attempt("sum_usage_days", () => sumDays(env.BOOKS, DAYS_PER_RUN));
   await attempt("roll_up_durations", () => rollUpDurations(env.BOOKS, nowMs, HOURS_PER_RUN));
   const { ARCHIVE } = env;
-  if (ARCHIVE) await attempt("archive_usage", () => archiveCalls(env.BOOKS, ARCHIVE));
+  if (ARCHIVE) await attempt("archive_usage", () => archiveCalls(env, ARCHIVE, nowMs));
   await attempt("delete_usage", async () => {
     const { bytes, shortenedToMs } = await retainUsage(env.BOOKS, {
       beforeMs,

@@ -1,6 +1,7 @@
 /** The command line against the real process: what each command shows as a table and as JSON, and how it ends. */
 import { execFile } from "node:child_process";
-import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -356,14 +357,88 @@ describe("alerts", () => {
   });
 });
 
-describe("what goes wrong", () => {
-  /** A server that answers anything. */
-  async function answering(answer: Parameters<typeof createServer>[1]): Promise<{ at: string; server: Server }> {
-    const server = createServer({}, answer);
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return { at: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
-  }
+/** A server that answers anything. */
+async function answering(answer: Parameters<typeof createServer>[1]): Promise<{ at: string; server: Server }> {
+  const server = createServer({}, answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { at: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
+}
 
+describe("leaving", () => {
+  const read = (folder: string, name: string) => readFileSync(join(folder, name), "utf8");
+
+  test("export writes everything of an account into one new folder, and no secret", async () => {
+    const team = await operator.ask("POST", `/accounts/${tenant.account}/teams`, { name: "Movers" });
+    const out = join(cli.home, "left");
+    const month = new Date().toISOString().slice(0, 7);
+    const shown = await cli.run(["export", "--account", tenant.account, "--out", out]);
+    expect(shown).toMatchObject({ code: 0, out: `${out}\n` });
+    const files = ["account", "export", "keys", `statement-${month}`, "teams"].map((name) => `${name}.json`);
+    expect(readdirSync(out).sort()).toEqual([...files, `calls-${month}.jsonl`, `ledger-${month}.jsonl`].sort());
+    expect(statSync(out).mode & 0o777).toBe(0o700);
+    const all = readdirSync(out)
+      .map((name) => read(out, name))
+      .join("");
+    expect(all).not.toContain(tenant.key);
+    expect(all).not.toContain(ADMIN_TOKEN);
+    expect(JSON.parse(read(out, "keys.json"))).toMatchObject([{ id: tenant.keyId }]);
+    expect(read(out, "teams.json")).toContain((team.body as { id: string }).id);
+    const closing = JSON.parse(read(out, `statement-${month}.json`)).closing_usd;
+    expect(closing).toBe((await cli.json(["statement", tenant.account])).closing_usd);
+    expect(JSON.parse(read(out, "export.json"))).toMatchObject({ account: tenant.account, months: [month] });
+    // Nothing that is there is written over.
+    expect(await cli.run(["export", "--account", tenant.account, "--out", out])).toMatchObject({ code: 2, out: "" });
+    for (const bad of ["..", "../x", "nobody"]) {
+      const ended = await cli.run(["export", "--account", bad, "--out", join(cli.home, "bad")]);
+      expect(ended.code, bad).toBeGreaterThan(1);
+    }
+    expect(readdirSync(cli.home)).not.toContain("bad");
+    expect(await cli.run(["export"])).toMatchObject({ code: 2 });
+  });
+
+  test("export goes on where an answer broke off or ended too soon, and has each line once", async () => {
+    const lines = Array.from({ length: 10 }, (_, at) => `{"cursor":"1-${at}","id":${at},"name":"\u{1F600}"}\n`);
+    const asked: string[] = [];
+    const { at, server } = await answering((request, to) => {
+      const { pathname, searchParams: query } = new URL(request.url ?? "", "http://x");
+      const json = (body: object) =>
+        void to.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body));
+      if (pathname.endsWith("/statement")) return json({});
+      if (/keys|teams/.test(pathname)) return json({ data: [], next_cursor: null });
+      if (!pathname.endsWith("/export")) return json({ id: "acme", created_at: "2026-11-20T00:00:00.000Z" });
+      const cursor = query.get("cursor");
+      asked.push(`${query.get("kind")} ${cursor}`);
+      const rest = lines.slice(cursor === null ? 0 : Number(cursor.split("-")[1]) + 1);
+      to.writeHead(200, { "content-type": "application/x-ndjson" });
+      if (query.get("kind") === "calls")
+        return void to.end(cursor === null ? lines.slice(0, 4).join("") : rest.join(""));
+      if (rest.length === 0) return void to.end();
+      // Three lines and a half, in the middle of a character.
+      const some = Buffer.from(rest.join("")).subarray(0, Buffer.byteLength(rest.slice(0, 3).join("")) + 33);
+      to.write(some);
+      setTimeout(() => to.destroy(), 20);
+    });
+    const out = join(cli.home, "broken");
+    const env = { TOLLGATE_URL: at };
+    const ended = await cli.run(["export", "--account", "acme", "--out", out], { env, nowMs: Date.UTC(2026, 10, 22) });
+    server.closeAllConnections();
+    server.close();
+    expect(ended).toMatchObject({ code: 0 });
+    for (const kind of ["ledger", "calls"]) expect(read(out, `${kind}-2026-11.jsonl`)).toBe(lines.join(""));
+    const { files } = JSON.parse(read(out, "export.json")) as { files: { lines: number; sha256: string }[] };
+    const sha256 = createHash("sha256").update(lines.join("")).digest("hex");
+    expect(files.map((file) => [file.lines, file.sha256])).toEqual([
+      [10, sha256],
+      [10, sha256],
+    ]);
+    expect(asked).toEqual([
+      ...["ledger 999999999-0", "ledger null", "ledger 1-2", "ledger 1-5", "ledger 1-8", "ledger 1-9"],
+      ...["calls null", "calls 1-3", "calls 1-9"],
+    ]);
+  });
+});
+
+describe("what goes wrong", () => {
   test.each<[string, Parameters<typeof createServer>[1], RegExp]>([
     [
       "a proxy's HTML",

@@ -195,6 +195,12 @@ export class Keys {
     this.#nextWarnMs = undefined;
   }
 
+  /** The account is closed: names, metadata and users of its keys go. */
+  forgetNames(): void {
+    this.#sql.exec("UPDATE keys SET fields = json_set(fields, '$.name', id, '$.metadata', json('{}'), '$.user', null)");
+    this.#forget();
+  }
+
   #forget(): void {
     this.#found.clear();
     this.#limits.clear();

@@ -5,6 +5,7 @@
  */
 import type { LedgerPart, PartsAsked } from "../../../core/archive/archived-ledger.ts";
 import { closesAtMs, type DetailLimits, FOLDED_AT_ONCE, foldsAtMs, type LastPart } from "../../../core/archive/cut.ts";
+import { HOUR_MS } from "../../../core/archive/part.ts";
 import type { Sql } from "../schema.ts";
 
 type Stored = {
@@ -181,7 +182,7 @@ export class Parts {
   foldedBefore(ms: number): Pick<LedgerPart, "lastId" | "balanceNanoUsd"> | undefined {
     const [part] = this.#sql
       .exec<{ last_id: number; balance_nano_usd: number }>(
-        `SELECT last_id, balance_nano_usd FROM parts WHERE state = 'folded' AND hour_ms <= ? - 3600000
+        `SELECT last_id, balance_nano_usd FROM parts WHERE state = 'folded' AND hour_ms <= ? - ${HOUR_MS}
          ORDER BY n DESC LIMIT 1`,
         ms,
       )

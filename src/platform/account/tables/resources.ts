@@ -73,6 +73,14 @@ export class Resources {
     );
   }
 
+  /** The account is closed, and nothing lives: what the tenant named has its id for a name. */
+  forgetNames(): void {
+    const names = ["$.name", "$.asked.name", "$.launched.name"].map((path) => `'${path}', CAST(id AS TEXT)`);
+    this.#sql.exec(
+      `UPDATE resources SET row = json_replace(row, ${names.join(", ")}, '$.launched.sshPublicKey', null) WHERE live = 0`,
+    );
+  }
+
   find(id: number): Placed | undefined {
     return this.#one(`SELECT upstream, price_rule, row FROM resources WHERE id = ? AND ${RENTED_OUT}`, id);
   }

@@ -76,9 +76,14 @@ export class Tenants {
     this.#account = undefined;
   }
 
+  /** Its name goes, and those of its teams. */
   close(nowMs: number): void {
     this.#sql.exec("UPDATE account SET deleted_at_ms = ? WHERE deleted_at_ms IS NULL", nowMs);
+    for (const table of ["account", "teams"]) {
+      this.#sql.exec(`UPDATE ${table} SET fields = json_set(fields, '$.name', id)`);
+    }
     this.#account = undefined;
+    this.#teams.clear();
   }
 
   /** Whether a key may be put in this team: it is live, or null for no team. `undefined` leaves the team unchanged. */
