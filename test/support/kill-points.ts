@@ -99,10 +99,32 @@ export const ALERT_KILL_POINTS = {
   },
 } as const satisfies Record<string, Point>;
 
-const ALL_POINTS: Readonly<Record<string, Point>> = { ...KILL_POINTS, ...RENTAL_KILL_POINTS, ...ALERT_KILL_POINTS };
+const ARCHIVER = "platform/account/archiver.ts";
+/** Those on the way of a ledger's lines into the archive, and of charges out of the object. */
+export const ARCHIVE_KILL_POINTS = {
+  // The part has its row, and was not put.
+  planned: { file: ARCHIVER, line: "const kept = await keepPart(bucket, made.part, made.bytes);", where: "before" },
+  // It was put and read back, and its row does not say so.
+  put: { file: ARCHIVER, line: 'return kept.kind === "kept" ? this.#keep(made.part', where: "before" },
+  // Some charges of a part were folded, and not all.
+  folded: {
+    file: ARCHIVER,
+    line: "for (let done = 0; done < FOLDS_PER_RUN; done++) {",
+    where: "after",
+    when: "done > 0",
+  },
+} as const satisfies Record<string, Point>;
+
+const ALL_POINTS: Readonly<Record<string, Point>> = {
+  ...KILL_POINTS,
+  ...RENTAL_KILL_POINTS,
+  ...ALERT_KILL_POINTS,
+  ...ARCHIVE_KILL_POINTS,
+};
+export type ArchivePoint = keyof typeof ARCHIVE_KILL_POINTS;
 export type RentalPoint = keyof typeof RENTAL_KILL_POINTS;
 export type AlertPoint = keyof typeof ALERT_KILL_POINTS | "settled" | "outbox written" | "consumer wrote";
-export type PointName = keyof typeof KILL_POINTS | RentalPoint | AlertPoint;
+export type PointName = keyof typeof KILL_POINTS | RentalPoint | AlertPoint | ArchivePoint;
 
 export const pointsIn = (file: string): readonly Point[] =>
   Object.values(ALL_POINTS).filter((point) => point.file === file);
@@ -125,6 +147,20 @@ const QUICKER = [
   { file: OBSERVE, from: "EXTEND_PROOF_MS = 60_000", to: "EXTEND_PROOF_MS = 4_000" },
 ] as const;
 
+/** The archive's hours take seconds, in the one test that waits for them (`QUICK_ARCHIVE`). */
+const QUICKER_ARCHIVE = [
+  { file: "core/archive/part.ts", from: "HOUR_MS = 3_600_000", to: "HOUR_MS = 3_000" },
+  { file: "core/archive/cut.ts", from: "LEAST_AGE_MS = 26 * HOUR_MS", to: "LEAST_AGE_MS = 1_000" },
+  { file: "core/archive/cut.ts", from: "FOLDED_AT_ONCE = 2_000", to: "FOLDED_AT_ONCE = 2" },
+  { file: ARCHIVER, from: "FIRST_RETRY_MS = 30_000", to: "FIRST_RETRY_MS = 500" },
+  { file: ARCHIVER, from: "HOLDS_LEAVE_MS = 600_000", to: "HOLDS_LEAVE_MS = 500" },
+  {
+    file: "platform/account/tables/holds.ts",
+    from: "ENDED_SOONER_MS = 24 * 3_600_000",
+    to: "ENDED_SOONER_MS = 25 * 3_600_000 - 500",
+  },
+] as const;
+
 /** Every call to a test begins with this: what a build without them must not contain. */
 export const TRACE = "/kill-point/";
 
@@ -132,8 +168,11 @@ const call = (name: string, when: string | undefined, url: string): string =>
   `${when ? ` if (${when})` : ""} await (await fetch(${JSON.stringify(url + TRACE + encodeURIComponent(name))})).text(); `;
 
 /** The file with its points in place. */
-export function withPoints(file: string, source: string, url: string): string {
+export function withPoints(file: string, source: string, url: string, quickArchive = true): string {
   let text = source;
+  for (const { file: of, from, to } of quickArchive ? QUICKER_ARCHIVE : []) {
+    if (of === file) text = replaceOnce(file, text, from, to);
+  }
   for (const { file: of, from, to } of QUICKER) if (of === file) text = replaceOnce(file, text, from, to);
   for (const [name, { file: of, line, where, when }] of Object.entries(ALL_POINTS)) {
     if (of !== file) continue;
@@ -150,7 +189,7 @@ function replaceOnce(file: string, text: string, from: string, to: string): stri
 }
 
 export const FILES: ReadonlySet<string> = new Set([
-  ...[...QUICKER, ...Object.values(ALL_POINTS)].map(({ file }) => file),
+  ...[...QUICKER, ...QUICKER_ARCHIVE, ...Object.values(ALL_POINTS)].map(({ file }) => file),
 ]);
 
 const plugin: Plugin = {
@@ -161,7 +200,7 @@ const plugin: Plugin = {
       const url = process.env.KILL_SWITCH_URL;
       if (!url) throw new Error("KILL_SWITCH_URL is not set");
       const file = id.slice(id.lastIndexOf("/src/") + "/src/".length);
-      return FILES.has(file) ? withPoints(file, source, url) : undefined;
+      return FILES.has(file) ? withPoints(file, source, url, process.env.QUICK_ARCHIVE === "1") : undefined;
     },
   },
 };
