@@ -25,10 +25,10 @@ export const usageText = ({ usage }: Pick<TenantCall, "usage">): string =>
   Object.entries(usage)
     .map(([unit, quantity]) => `${count(quantity)} ${words(unit)}`)
     .join(", ");
-/** At a glance: a table has many columns. */
+/** At a glance: a table has many columns. A quantity stays beside its unit. */
 const usageBrief = ({ usage }: Pick<TenantCall, "usage">): string =>
   Object.entries(usage)
-    .map(([unit, quantity]) => `${brief(quantity)} ${words(unit).replace(/ tokens$/, "")}`)
+    .map(([unit, quantity]) => `${brief(quantity)}\u00a0${words(unit).replace(/ tokens$/, "")}`)
     .join(", ");
 
 /** `linked`: one call has a page of its own. */

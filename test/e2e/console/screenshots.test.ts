@@ -47,25 +47,18 @@ describe.runIf(wanted)("the demo with made-up usage", () => {
     ["light", false],
     ["dark", true],
   ])("pictures, %s", async (name, dark) => {
-    const key = await admin.createKey("made-up-robotics", { name: `pictures, ${name}`, role: "owner" });
-    const operator = await openPage(browser, demo.url, { dark });
-    await signIn(operator.page, ADMIN_TOKEN);
-    const tenant = await openPage(browser, demo.url, { dark });
-    await signIn(tenant.page, key.key);
-    for (const [{ page }, path, file] of [
-      [operator, "?range=30d", "overview"],
-      [operator, "/calls?account=made-up-robotics", "calls"],
-      [operator, "/accounts/made-up-robotics", "account"],
-      [tenant, "/playground", "playground"],
+    const { page, complaints } = await openPage(browser, demo.url, { dark });
+    await signIn(page, ADMIN_TOKEN);
+    for (const [path, file] of [
+      ["?range=30d", "overview"],
+      ["/calls?account=made-up-robotics", "calls"],
+      ["/accounts/made-up-robotics", "account"],
     ] as const) {
       await page.goto(`/console${path}`);
       await page.locator('[aria-busy="true"], .loading').first().waitFor({ state: "detached" });
-      if (file === "playground") {
-        await page.getByRole("button", { name: "Send" }).click();
-        await page.locator(".cost dd", { hasText: "$" }).waitFor();
-      }
       await page.screenshot({ path: join(IMAGES, `console-${file}-${name}.png`) });
     }
-    expect([...operator.complaints, ...tenant.complaints]).toEqual([]);
+    expect(complaints).toEqual([]);
+    await page.context().close();
   });
 });
