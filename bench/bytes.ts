@@ -214,7 +214,7 @@ try {
     ["D1", "refused call, at most 1,000,000", d1.refused, `${Math.round(d1.refused)} MB, no more`],
     [
       "D1",
-      "histogram of a minute, two days",
+      "histogram of a minute, six hours",
       d1.histogram,
       `50 pairs of upstream and model: ${Math.round((d1.histogram * 3 * 50 * 2_880) / 1e6)} MB, no more`,
     ],
