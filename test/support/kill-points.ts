@@ -106,6 +106,13 @@ export const ARCHIVE_KILL_POINTS = {
   planned: { file: ARCHIVER, line: "const kept = await keepPart(bucket, made.part, made.bytes);", where: "before" },
   // It was put and read back, and its row does not say so.
   put: { file: ARCHIVER, line: 'return kept.kind === "kept" ? this.#keep(made.part', where: "before" },
+  // A part was kept, and nothing of it was folded yet.
+  matched: {
+    file: ARCHIVER,
+    line: "for (let done = 0; done < FOLDS_PER_RUN; done++) {",
+    where: "after",
+    when: "done === 0",
+  },
   // Some charges of a part were folded, and not all.
   folded: {
     file: ARCHIVER,
