@@ -1,9 +1,12 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { AccountService } from "../../src/core/account/account-service.ts";
 import type { CallAccess } from "../../src/core/account/call-access.ts";
 import { OPERATOR } from "../../src/core/account/permissions.ts";
 import { type KeyFields, NO_LIMITS } from "../../src/core/account/tenant.ts";
+import type { Sql } from "../../src/platform/account/schema.ts";
+import { Keys } from "../../src/platform/account/tables/keys.ts";
+import { Resources } from "../../src/platform/account/tables/resources.ts";
 import {
   addKey,
   call,
@@ -237,6 +240,22 @@ describe("teams", () => {
 });
 
 describe("an account with many keys and teams", () => {
+  it("asks its rows once for the next key to tell of and the next rental due, not after each change", async () => {
+    const { stub } = await newAccount();
+    const asked = await runInDurableObject(stub, (_, { storage }) => {
+      let statements = 0;
+      const exec: Sql["exec"] = (...query) => {
+        statements += 1;
+        return storage.sql.exec(...query);
+      };
+      const [keys, resources] = [new Keys({ exec } as Sql), new Resources({ exec } as Sql)];
+      for (let changes = 0; changes < 3; changes++)
+        expect([keys.nextWarnMs(), resources.nextDueMs()]).toEqual([null, null]);
+      return statements;
+    });
+    expect(asked).toBe(2);
+  });
+
   it("admits by look-ups alone: the rows read do not grow", async () => {
     const { stub } = await newAccount({ balance: 1_000, team: {} });
     const readBy = async (id: string) => {

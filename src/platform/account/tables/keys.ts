@@ -94,9 +94,12 @@ export class Keys {
 
   /** When the holder of some key is to be told that it expires; null: none is. */
   nextWarnMs(): number | null {
-    this.#nextWarnMs ??= this.#sql
-      .exec<{ at: number | null }>("SELECT min(warn_at_ms) AS at FROM keys WHERE warn_at_ms IS NOT NULL")
-      .one().at;
+    // Asked after every change: that there is none is remembered too.
+    if (this.#nextWarnMs === undefined) {
+      this.#nextWarnMs = this.#sql
+        .exec<{ at: number | null }>("SELECT min(warn_at_ms) AS at FROM keys WHERE warn_at_ms IS NOT NULL")
+        .one().at;
+    }
     return this.#nextWarnMs;
   }
 

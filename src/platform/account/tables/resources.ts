@@ -145,9 +145,12 @@ export class Resources {
   }
 
   nextDueMs(): number | null {
-    this.#nextDueMs ??= this.#sql
-      .exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM resources WHERE due_ms IS NOT NULL")
-      .one().at;
+    // Asked after every change: that there is none is remembered too.
+    if (this.#nextDueMs === undefined) {
+      this.#nextDueMs = this.#sql
+        .exec<{ at: number | null }>("SELECT min(due_ms) AS at FROM resources WHERE due_ms IS NOT NULL")
+        .one().at;
+    }
     return this.#nextDueMs;
   }
 
