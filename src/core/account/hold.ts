@@ -242,10 +242,9 @@ export type CallEnd =
   | { readonly kind: "settle"; readonly said: Settlement }
   | { readonly kind: "release"; readonly said: Release };
 
-/** A call that was admitted out of a lease (lease.ts): all that its hold's row needs. */
-export interface LeasedCall {
+/** What a hold's row says of its call. */
+export interface HeldCall {
   readonly callId: CallId;
-  readonly lease: CallId;
   readonly endpoint: string;
   readonly model: string;
   readonly alias: string | null;
@@ -255,6 +254,11 @@ export interface LeasedCall {
   readonly prices: UnitPrices;
   readonly priceRule: string;
   readonly startedAtMs: number;
+}
+
+/** A call that was admitted out of a lease (lease.ts): all that its hold's row needs. */
+export interface LeasedCall extends HeldCall {
+  readonly lease: CallId;
   /** When it was admitted, counted from before the lease was asked for. */
   readonly offsetMs: number;
 }

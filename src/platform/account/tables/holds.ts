@@ -6,7 +6,7 @@
  * mirror in memory, inside the caller's transaction. It must not know the rules by which calls are admitted, charged or
  * refused; those are one folder up and in core.
  */
-import type { HoldEnd, Progress } from "../../../core/account/hold.ts";
+import type { HeldCall, HoldEnd, Progress } from "../../../core/account/hold.ts";
 import type { LeaseRest } from "../../../core/account/lease.ts";
 import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
 import type { UnitPrices } from "../../../core/pricing/prices.ts";
@@ -17,17 +17,7 @@ import type { Party } from "./limit-scopes.ts";
 export type HoldState = "open" | Exclude<HoldEnd["state"], "unknown">;
 
 /** A new hold. */
-export interface NewHold extends Party {
-  readonly callId: CallId;
-  readonly endpoint: string;
-  readonly model: string;
-  readonly alias: string | null;
-  readonly amountNanoUsd: number;
-  readonly countedTokens: number;
-  readonly outputCap: number | undefined;
-  readonly prices: UnitPrices;
-  readonly priceRule: string;
-  readonly startedAtMs: number;
+export interface NewHold extends Party, HeldCall {
   readonly admittedAtMs: number;
   readonly expiresAtMs: number;
   /** The resource whose time this hold pays; null: a call's. Such a hold takes no slot, request or token. */
