@@ -5,8 +5,8 @@ import { useAddress } from "./address.ts";
 import { Filters } from "./filters.tsx";
 import { Head } from "./frame.tsx";
 import { useList } from "./list.ts";
-import { Fault } from "./notices.tsx";
-import { type Column, Table } from "./table.tsx";
+import { ListTable } from "./list-table.tsx";
+import type { Column } from "./table.tsx";
 
 const PAGE = 100;
 const LIVE_EVERY_MS = 2_000;
@@ -36,16 +36,13 @@ export function CallsPage<Row extends { readonly id: string }>({ path, filters, 
         </label>
       </Head>
       <Filters of={filters} />
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="calls"
         caption="Calls"
         ordered
         columns={columns}
-        rows={list.rows ?? (list.error ? [] : undefined)}
         idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
         empty="No such calls. Clear the filters, or wait some seconds after a call has ended."
       />
     </>

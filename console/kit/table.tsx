@@ -13,7 +13,7 @@ export interface Column<Row> {
   readonly number?: boolean;
 }
 
-interface Props<Row> {
+export interface TableProps<Row> {
   /** Of the file, and of its parameters in the address where a page has several tables. */
   readonly name: string;
   readonly caption: string;
@@ -31,7 +31,7 @@ interface Props<Row> {
   readonly ordered?: boolean;
 }
 
-export function Table<Row>(props: Props<Row>) {
+export function Table<Row>(props: TableProps<Row>) {
   const { name, caption, columns, rows, idOf, empty, more, busy, actions, ordered } = props;
   const { query, set } = useAddress();
   const [sort, find] = [ordered ? "" : (query[`${name}.sort`] ?? ""), query[`${name}.q`] ?? ""];
@@ -119,7 +119,7 @@ function Head<Row>({
   );
 }
 
-function Export<Row>({ name, columns, rows, exportFrom }: Props<Row>) {
+function Export<Row>({ name, columns, rows, exportFrom }: TableProps<Row>) {
   if (exportFrom) {
     return (
       <a class="button plain" href={exportFrom} download data-native>

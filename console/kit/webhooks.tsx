@@ -4,8 +4,9 @@ import { api, part } from "./api.ts";
 import { Confirm, Copied, Dialog, Form, Opens } from "./dialog.tsx";
 import { ago, time } from "./format.ts";
 import { useList } from "./list.ts";
+import { ListTable } from "./list-table.tsx";
 import { Badge, Fault } from "./notices.tsx";
-import { type Column, Table } from "./table.tsx";
+import type { Column } from "./table.tsx";
 import type { Schemas } from "./types.ts";
 
 type Webhook = Schemas["Webhook"];
@@ -76,15 +77,12 @@ export function Webhooks({ at, events }: { at: WebhooksAt; events: readonly stri
   ];
   return (
     <>
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="webhooks"
         caption="Webhooks"
         columns={columns}
-        rows={list.rows ?? (list.error ? [] : undefined)}
         idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
         empty="Nobody is told yet. A webhook sends each event that you choose to a URL of yours."
         actions={
           <Opens label="New webhook" title="New webhook">
@@ -159,20 +157,15 @@ function Deliveries({ at }: { at: string }) {
     },
   ];
   return (
-    <>
-      <Fault error={list.error} retry={list.reload} />
-      <Table
-        name="deliveries"
-        caption="Deliveries"
-        ordered
-        columns={columns}
-        rows={list.rows ?? (list.error ? [] : undefined)}
-        idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
-        empty="Nothing was sent in 30 days."
-      />
-    </>
+    <ListTable
+      list={list}
+      name="deliveries"
+      caption="Deliveries"
+      ordered
+      columns={columns}
+      idOf={({ id }) => id}
+      empty="Nothing was sent in 30 days."
+    />
   );
 }
 

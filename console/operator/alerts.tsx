@@ -6,8 +6,8 @@ import { Filters } from "../kit/filters.tsx";
 import { time } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
-import { Fault } from "../kit/notices.tsx";
-import { type Column, Table } from "../kit/table.tsx";
+import { ListTable } from "../kit/list-table.tsx";
+import type { Column } from "../kit/table.tsx";
 import type { Schemas } from "../kit/types.ts";
 import { Webhooks } from "../kit/webhooks.tsx";
 
@@ -42,16 +42,13 @@ export function Alerts() {
           { name: "type", label: "Event" },
         ]}
       />
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="alerts"
         caption="Alerts"
         ordered
         columns={COLUMNS}
-        rows={list.rows ?? (list.error ? [] : undefined)}
         idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
         empty="Nothing of this kind in 30 days."
       />
       {who?.kind === "operator" && who.role === "owner" && <Webhooks at="/admin/webhooks" events={ALERTS} />}

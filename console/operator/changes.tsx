@@ -6,8 +6,9 @@ import { Filters } from "../kit/filters.tsx";
 import { time } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
-import { Badge, Fault } from "../kit/notices.tsx";
-import { type Column, Table } from "../kit/table.tsx";
+import { ListTable } from "../kit/list-table.tsx";
+import { Badge } from "../kit/notices.tsx";
+import type { Column } from "../kit/table.tsx";
 import type { Schemas } from "../kit/types.ts";
 
 type Change = Schemas["ChangeEvent"];
@@ -61,16 +62,13 @@ export function Changes() {
           { name: "action", label: "Action" },
         ]}
       />
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="changes"
         caption="Changes"
         ordered
         columns={COLUMNS}
-        rows={list.rows ?? (list.error ? [] : undefined)}
         idOf={({ id }) => String(id)}
-        busy={list.busy}
-        more={list.more}
         empty="Nobody changed anything of this kind."
       />
     </>

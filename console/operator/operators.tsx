@@ -6,8 +6,9 @@ import { Confirm, Copied, Dialog, Form, Opens } from "../kit/dialog.tsx";
 import { ago, day } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
-import { Badge, Fault } from "../kit/notices.tsx";
-import { type Column, Table } from "../kit/table.tsx";
+import { ListTable } from "../kit/list-table.tsx";
+import { Badge } from "../kit/notices.tsx";
+import type { Column } from "../kit/table.tsx";
 import type { Schemas } from "../kit/types.ts";
 
 type Operator = Schemas["Operator"];
@@ -74,15 +75,12 @@ export function Operators() {
   return (
     <>
       <Head title="Operators" />
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="operators"
         caption="Operators"
         columns={columns}
-        rows={list.rows ?? (list.error ? [] : undefined)}
         idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
         empty="Only ADMIN_TOKEN works so far. Give each of your people a token of their own."
         actions={
           <Opens label="New operator" title="New operator">
