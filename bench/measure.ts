@@ -60,7 +60,7 @@ export function called(on: Bench, side: Side) {
 export const scaled = (on: Bench, count: number, least: number) => Math.max(least, Math.round(count * on.scale));
 
 /** What follows a call: the outbox ships after 0.5 s, the queue's consumer takes a batch after one more. */
-export const TRAIL_MS: Record<Side, number> = { gateway: 2_200, bare: 200, portkey: 200 };
+export const TRAIL_MS: Record<Side, number> = { gateway: 2_200, beside: 2_200, bare: 200, portkey: 200 };
 
 /** CPU time from before the order to when everything that it left behind is done, microseconds. */
 export async function cpuOf(

@@ -72,12 +72,35 @@ function line(row: Row, measured: readonly Pair[]): string[] {
   ];
 }
 
+/** What the gateway beside gave, and by how much ours differs from it in the same pair. */
+export function besideTable(all: readonly Measured[]): string {
+  const lines = all.flatMap(({ figure, pairs }) =>
+    figure.rows.map((row) => {
+      const both = pairs
+        .map((pair) => [pair.gateway?.[row.id] ?? Number.NaN, pair.beside?.[row.id] ?? Number.NaN] as const)
+        .filter(([gateway, beside]) => Number.isFinite(gateway) && Number.isFinite(beside));
+      const column = (of: (gateway: number, beside: number) => number, digits: number) =>
+        both.length === 0 ? "-" : show(spread(both.map(([gateway, beside]) => of(gateway, beside))), digits);
+      return [
+        row.label,
+        row.unit,
+        `${both.length}`,
+        column((_, beside) => beside, row.digits),
+        column((gateway) => gateway, row.digits),
+        column((gateway, beside) => gateway / beside, 2),
+        column((gateway, beside) => gateway - beside, row.digits),
+      ];
+    }),
+  );
+  return align([["Figure", "Unit", "Pairs", "Beside", "Gateway", "By beside", "More than beside"], ...lines]);
+}
+
 const show = ({ q1, median, q3 }: Spread, digits: number): string =>
   `${median.toFixed(digits)} [${q1.toFixed(digits)}, ${q3.toFixed(digits)}]`;
 
 /** A Markdown table that reads as well in a terminal. */
 function align(rows: readonly (readonly string[])[]): string {
-  const widths = HEAD.map((_, column) => Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)));
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)));
   const text = (row: readonly string[]) =>
     `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
   const [head = [], ...body] = rows;

@@ -7,10 +7,12 @@
  *     --write          writes the table all the same
  *     --no-pin         leaves processes where the system puts them
  *     --leases         admits calls of hot keys out of leases
+ *     --beside .       measures the gateway of that checkout too, without leases, pair by pair; writes nothing
+ *     --rpc-delay 20   calls to an account's object take so many ms longer, on both; writes nothing
  *     --disk           keeps the storage on disk, where memory is the default
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { watchForShutdown } from "../scripts/shutdown.ts";
 import { FIGURES } from "./figures.ts";
@@ -19,7 +21,7 @@ import type { Figure, Values } from "./measure.ts";
 import { takeHopOut } from "./no-hop.ts";
 import { type Portkey, startPortkey } from "./portkey.ts";
 import { type Load, startLoad, startUpstream, type Upstream } from "./processes.ts";
-import { document, type Measured, type Pair, table } from "./report.ts";
+import { besideTable, document, type Measured, type Pair, table } from "./report.ts";
 import { MANNERS } from "./scenario.ts";
 import { shuffled } from "./stats.ts";
 import { chooseStorage } from "./storage.ts";
@@ -53,8 +55,12 @@ const { values: flags } = parseArgs({
     "no-pin": { type: "boolean", default: false },
     disk: { type: "boolean", default: false },
     leases: { type: "boolean", default: false },
+    beside: { type: "string" },
+    "rpc-delay": { type: "string", default: "0" },
   },
 });
+const root = join(import.meta.dirname, "..");
+const BESIDE = "beside";
 const QUICK_SCALE = 0.25;
 const BELOW = "## By other commands\n";
 const out = (text: string) => process.stdout.write(`${text}\n`);
@@ -74,6 +80,8 @@ try {
 
 interface World {
   readonly bundles: Bundles;
+  /** Of the gateway that is measured beside. */
+  readonly beside: Bundles | null;
   readonly upstream: Upstream;
   readonly load: Load;
   readonly place: Place;
@@ -89,7 +97,13 @@ async function main(): Promise<void> {
   const cores = flags["no-pin"] ? null : chooseCores();
   const storage = chooseStorage(flags.disk);
   const loadBefore = machineLoad();
-  const [bundles, upstream, load] = await Promise.all([makeBundles(), startUpstream(), startLoad()]);
+  const delayMs = Number(flags["rpc-delay"]);
+  const [bundles, beside, upstream, load] = await Promise.all([
+    makeBundles(root, delayMs),
+    flags.beside === undefined ? null : makeBundles(resolve(flags.beside), delayMs),
+    startUpstream(),
+    startLoad(),
+  ]);
   running.onEnd(async () => {
     upstream.stop();
     load.stop();
@@ -102,6 +116,7 @@ async function main(): Promise<void> {
   if (loadBefore > 0.3) notes.add(`The machine was not quiet: its load was ${loadBefore.toFixed(1)} when this began.`);
   const world: World = {
     bundles,
+    beside,
     upstream,
     load,
     place: { cores, storage, leases: flags.leases },
@@ -125,7 +140,9 @@ async function main(): Promise<void> {
     notes: [...notes],
   };
   out(`\n${document(text, conditions)}`);
-  if (flags.write || !(flags.quick || flags.only)) writeResults(document(text, conditions));
+  if (beside) out(besideTable(measured));
+  const own = beside === null && delayMs === 0;
+  if (own && (flags.write || !(flags.quick || flags.only))) writeResults(document(text, conditions));
 }
 
 /** Replaces the table; what other commands measured stands below it and stays. */
@@ -147,8 +164,7 @@ function choose(): readonly Figure[] {
 /** Rounds of figures, figures of sides: each in random order. */
 async function measureAll(figures: readonly Figure[], rounds: number, world: World): Promise<Measured[]> {
   const results = new Map<Figure, Pair[]>(figures.map((figure) => [figure, []]));
-  const shared = figures.some(({ fresh }) => !fresh) ? await start(world) : undefined;
-  if (shared) await warm(shared, world);
+  const shared = figures.some(({ fresh }) => !fresh) ? await startShared(world) : undefined;
   for (let round = 1; round <= rounds; round++) {
     for (const figure of shuffled(figures)) {
       for (let turn = 0; turn < figure.turns; turn++) {
@@ -159,27 +175,43 @@ async function measureAll(figures: readonly Figure[], rounds: number, world: Wor
       }
     }
   }
-  await shared?.stop();
+  for (const subject of new Set(shared?.values())) await subject.stop();
   return figures.map((figure) => ({ figure, pairs: results.get(figure) ?? [] }));
 }
 
-function sidesOf(figure: Figure, { portkey }: World): readonly Side[] {
-  return figure.portkey && portkey ? ["bare", "gateway", "portkey"] : ["bare", "gateway"];
+function sidesOf(figure: Figure, { portkey, beside }: World): readonly Side[] {
+  const sides: Side[] = ["bare", "gateway"];
+  if (figure.portkey && portkey) sides.push("portkey");
+  if (beside) sides.push(BESIDE);
+  return sides;
 }
 
-async function measure(figure: Figure, side: Side, shared: Subject | undefined, world: World) {
+/** The subject of each side, started and warm. */
+async function startShared(world: World): Promise<ReadonlyMap<Side, Subject>> {
+  const own = await start("gateway", world);
+  const shared = new Map<Side, Subject>([...own.targets.keys()].map((side) => [side, own]));
+  if (world.beside) shared.set(BESIDE, await start(BESIDE, world));
+  for (const subject of new Set(shared.values())) await warm(subject, world);
+  return shared;
+}
+
+async function measure(figure: Figure, side: Side, shared: ReadonlyMap<Side, Subject> | undefined, world: World) {
   const { load, scale, notes } = world;
   const note = (text: string) => void notes.add(text);
-  const subject = figure.fresh || !shared ? await start(world) : shared;
+  const kept = figure.fresh ? undefined : shared?.get(side);
+  const subject = kept ?? (await start(side, world));
   try {
     return await figure.measure({ subject, load, scale, note }, side);
   } finally {
-    if (subject !== shared) await subject.stop();
+    if (subject !== kept) await subject.stop();
   }
 }
 
-async function start({ bundles, upstream, place, portkey }: World): Promise<Subject> {
-  const subject = await startSubject(bundles, upstream.port, place, portkey);
+async function start(side: Side, { bundles, beside, upstream, place, portkey }: World): Promise<Subject> {
+  const subject =
+    side === BESIDE && beside
+      ? await startSubject(beside, upstream.port, { ...place, leases: false }, null, BESIDE)
+      : await startSubject(bundles, upstream.port, place, portkey);
   running.onEnd(subject.stop);
   return subject;
 }

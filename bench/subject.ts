@@ -13,13 +13,15 @@ import { bundle } from "../scripts/bundle.ts";
 import { migrate } from "../scripts/migrations.ts";
 import { startReaper } from "../scripts/process-reaper.ts";
 import { randomKey, randomToken } from "../scripts/state.ts";
+import { delayedEntry } from "./delay.ts";
 import type { Target } from "./load.ts";
 import { type Cores, pin } from "./machine.ts";
 import type { Portkey } from "./portkey.ts";
 import { remove, type Storage } from "./storage.ts";
 import { makeTenants, type Tenants } from "./tenant.ts";
 
-export type Side = "bare" | "gateway" | "portkey";
+/** `beside`: the gateway of another checkout, or with other settings, in a workerd of its own. */
+export type Side = "bare" | "gateway" | "portkey" | "beside";
 
 export interface Subject {
   /** Of workerd. */
@@ -33,6 +35,8 @@ export interface Subject {
 
 /** Made once, started often. */
 export interface Bundles {
+  /** The folder whose wrangler.toml and migrations belong to the gateway. */
+  readonly checkout: string;
   readonly gateway: string;
   readonly bare: string;
   readonly gatewayGzippedKb: number;
@@ -42,14 +46,16 @@ export interface Bundles {
 export const WORKERS = 2;
 
 const root = join(import.meta.dirname, "..");
-const config = () => readConfig({ config: join(root, "wrangler.toml") });
+const config = (checkout: string) => readConfig({ config: join(checkout, "wrangler.toml") });
 
-export async function makeBundles(): Promise<Bundles> {
-  const { define, main } = miniflareOptions(config());
+/** `checkout`: whose gateway; `delayMs`: of each call to an object, there and back together. */
+export async function makeBundles(checkout = root, delayMs = 0): Promise<Bundles> {
+  const { define, main } = miniflareOptions(config(checkout));
   if (!main) throw new Error("wrangler.toml names no main module");
-  const gateway = await bundle(main, define, true);
+  const entry = delayMs > 0 ? delayedEntry(main, delayMs) : { path: main, remove: () => undefined };
+  const gateway = await bundle(entry.path, define, true).finally(entry.remove);
   const bare = await bundle(join(import.meta.dirname, "bare.ts"), {});
-  return { gateway, bare, gatewayGzippedKb: gzipSync(gateway).length / 1024 };
+  return { checkout, gateway, bare, gatewayGzippedKb: gzipSync(gateway).length / 1024 };
 }
 
 /** Where the subject runs. */
@@ -60,14 +66,15 @@ export interface Place {
   readonly leases: boolean;
 }
 
-/** `portkey`: runs by itself, and is called like the others. */
+/** `portkey`: runs by itself, and is called like the others. `as`: which side the gateway is. */
 export async function startSubject(
   bundles: Bundles,
   upstreamPort: number,
   place: Place,
   portkey: Portkey | null = null,
+  as: "gateway" | "beside" = "gateway",
 ): Promise<Subject> {
-  const gatewayConfig = config();
+  const gatewayConfig = config(bundles.checkout);
   const { workerOptions } = miniflareOptions(gatewayConfig);
   const { modulesRules: _, rootPath: __, assets: ___, bindings, ...bound } = workerOptions;
   const dir = place.storage.make();
@@ -116,7 +123,7 @@ export async function startSubject(
   };
   try {
     await miniflare.ready;
-    await migrate(await miniflare.getD1Database("BOOKS", "gateway"), join(root, "migrations"));
+    await migrate(await miniflare.getD1Database("BOOKS", "gateway"), join(bundles.checkout, "migrations"));
     const port = async (worker: string) => Number((await miniflare.unsafeGetDirectURL(worker)).port);
     const ports = { gateway: await port("gateway"), bare: await port("bare") };
     const pid = Number(readFileSync(pidFile, "utf8"));
@@ -125,7 +132,7 @@ export async function startSubject(
     const { key } = tenants;
     const targets = new Map<Side, { pid: number; target: Target }>([
       ["bare", { pid, target: { port: ports.bare, key } }],
-      ["gateway", { pid, target: { port: ports.gateway, key } }],
+      [as, { pid, target: { port: ports.gateway, key } }],
     ]);
     if (portkey) targets.set("portkey", portkey);
     return { pid, adminToken, tenants, targets, stop };
