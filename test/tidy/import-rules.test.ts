@@ -32,6 +32,10 @@ const REFUSED: readonly (readonly [folder: string, from: string])[] = [
   ["src/platform/d1", "../account/object.ts"],
   ["src/platform/upstream", "../account/store.ts"],
   ["src/platform/edge", "../upstream/client.ts"],
+  ["src/platform/archive", "../account/object.ts"],
+  ["src/platform/archive", "../queue/usage.ts"],
+  ["src/platform/webhooks", "../archive/bucket.ts"],
+  ["src/platform/webhooks", "../account/stub.ts"],
   ["src/api/kit", "../operator/auth.ts"],
   ["src/api/tenant", "../operator/accounts.ts"],
   ["sandbox/chat", "../../src/core/ids.ts"],
@@ -47,6 +51,10 @@ const ALLOWED: readonly (readonly [folder: string, from: string])[] = [
   ["src/platform/account/tables", "../../../core/account/tenant.ts"],
   ["src/platform/d1", "../../core/account/tenant.ts"],
   ["src/platform/account", "../../gateway/ports.ts"],
+  ["src/platform/archive", "../webhooks/raise.ts"],
+  ["src/platform/archive", "../../core/archive/part.ts"],
+  ["src/platform/webhooks", "../d1/deliveries.ts"],
+  ["src/platform/webhooks", "../../core/alerts/alert.ts"],
 ];
 
 const folder = mkdtempSync(join(tmpdir(), "import-rules-"));
