@@ -14,6 +14,7 @@ import { vi } from "vitest";
 import type { LedgerEntry } from "../../../src/core/account/tenant.ts";
 import worker from "../../../src/index.ts";
 import type { Worker } from "./counting.ts";
+import { longTimersSet, simulateLongTimers, turn, waitingTurns } from "./long-timers.ts";
 import { MemoryService, SERVICE_URL } from "./memory-service.ts";
 import { done, type Json, settled } from "./operator.ts";
 
@@ -21,10 +22,10 @@ import { done, type Json, settled } from "./operator.ts";
 const START_MS = Date.UTC(2060, 0, 1);
 /** Alarms of one `run` in which nothing ends: something wakes for ever. */
 const MOST_ALARMS = 100_000;
-/** What is not over after so long, in true ms, waits. */
+/** What is not over after so long, in true ms, waits, whatever for. */
 const WAITS_AFTER_MS = 400;
-/** Timers of at least this length go by the test's clock. */
-const LONG_TIMER_MS = 100;
+/** What waits for the clock by a timer or a parked answer, and does nothing else for so many turns, only waits. */
+const QUIET_TURNS = 8;
 
 export interface Renter {
   readonly account: string;
@@ -186,8 +187,7 @@ export class Fleet {
       this.#setClock(Math.max(this.#nowMs, alarms.get(next) ?? 0));
       this.#fired += 1;
       this.#inAlarm.add(next.name);
-      const over = runDurableObjectAlarm(next.stub).finally(() => this.#inAlarm.delete(next.name));
-      await Promise.race([over, new Promise((resolve) => setTimeout(resolve, WAITS_AFTER_MS))]);
+      await this.#overOrWaiting(runDurableObjectAlarm(next.stub).finally(() => this.#inAlarm.delete(next.name)));
       // A broker tells its accounts, an account tells its broker.
       await read(
         alarms,
@@ -235,13 +235,38 @@ export class Fleet {
       over = true;
     });
     done.catch(() => undefined);
-    const fromMs = performance.now();
+    if ((await this.#overOrWaiting(done, isParked)) === "parked") return "parked";
     while (!over) {
       if (isParked()) return "parked";
-      await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 2))]);
-      if (performance.now() > fromMs + WAITS_AFTER_MS && !over) await this.run(500);
+      await this.run(500);
+      await Promise.race([done, turn()]);
     }
     return done;
+  }
+
+  /** Until it is over, or goes on only when time passes. */
+  async #overOrWaiting(
+    work: Promise<unknown>,
+    isParked: () => boolean = () => false,
+  ): Promise<"over" | "waiting" | "parked"> {
+    const ended = work.then(
+      () => "over" as const,
+      () => "over" as const,
+    );
+    const { service } = this;
+    const waits = () => service.parked + waitingTurns();
+    const before = waits();
+    let done = "";
+    let quiet = 0;
+    for (const untilMs = performance.now() + WAITS_AFTER_MS; performance.now() < untilMs; ) {
+      if (isParked()) return "parked";
+      if ((await Promise.race([ended, turn()])) === "over") return "over";
+      const doneBefore = done;
+      done = `${service.calls.length} ${service.parked} ${longTimersSet()}`;
+      quiet = waits() > before && done === doneBefore ? quiet + 1 : 0;
+      if (quiet >= QUIET_TURNS) return "waiting";
+    }
+    return "waiting";
   }
 
   /** A call that would wait for its turn costs true time: so time passes first. */
@@ -294,22 +319,4 @@ async function evicted(stub: Parameters<typeof evictDurableObject>[0]): Promise<
     // Nobody has called it since the last time.
     if (!String(error).includes("not currently running")) throw error;
   }
-}
-
-const trueSetTimeout = globalThis.setTimeout;
-
-/** Long timers end when the faked clock says so. They look at it in true time, in the context of whoever set them. */
-function simulateLongTimers(): void {
-  const simulated = (callback: (...given: unknown[]) => void, ms = 0, ...given: unknown[]): unknown => {
-    const isOurs = /platform\/(account|broker)\//.test(new Error().stack ?? "");
-    if (ms < LONG_TIMER_MS || !isOurs) return trueSetTimeout(callback, ms, ...given);
-    const dueMs = Date.now() + ms;
-    const timer = setInterval(() => {
-      if (Date.now() < dueMs) return;
-      clearInterval(timer);
-      callback(...given);
-    }, 5);
-    return timer;
-  };
-  vi.spyOn(globalThis, "setTimeout").mockImplementation(simulated as never);
 }
