@@ -1,5 +1,4 @@
 /** A tenant: one account and one key, with the clients that such a one has. */
-import OpenAI, { type ClientOptions } from "openai";
 import type { Audit, LedgerEntry } from "../../client/operator.ts";
 import type { Sandbox } from "./sandbox.ts";
 
@@ -41,11 +40,6 @@ export class Tenant {
     this.account = account;
     this.keyId = keyId;
     this.key = key;
-  }
-
-  /** The SDK as it comes, but that it does not repeat. */
-  openai(options: ClientOptions = {}): OpenAI {
-    return new OpenAI({ baseURL: `${this.operator.url}/v1`, apiKey: this.key, maxRetries: 0, ...options });
   }
 
   fetch(path: string, init: RequestInit = {}): Promise<Response> {

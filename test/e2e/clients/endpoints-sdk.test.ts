@@ -9,6 +9,7 @@ import { toFile } from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { recordingLengthMs } from "../../../src/core/formats/audio/recording.ts";
 import { wav } from "../../support/audio.ts";
+import { openaiOf } from "../../support/openai.ts";
 import {
   ask,
   billOf,
@@ -48,7 +49,7 @@ async function expectBilled(response: Pick<Response, "headers">): Promise<Readon
 
 describe("responses", () => {
   test("are made as JSON, continued, retrieved and cancelled; only turns cost", async () => {
-    const { responses } = tenant.openai();
+    const { responses } = openaiOf(tenant);
     const first = await responses.create({ model: names.chat, input: "Remember: blue." }).withResponse();
     expect(first.data).toMatchObject({ id: expect.stringMatching(/^resp_/), object: "response", status: "completed" });
     expect(first.data.output_text.length).toBeGreaterThan(10);
@@ -73,7 +74,7 @@ describe("responses", () => {
   });
 
   test("are streamed with the contract's events, and their id works from the first event on", async () => {
-    const { responses } = tenant.openai();
+    const { responses } = openaiOf(tenant);
     const body = { model: names.chat, input: "Hi", sandbox_output_tokens: 12, sandbox_frame_delay_ms: 40 };
     const { data: stream, response } = await responses.create({ ...body, stream: true }).withResponse();
     const types: string[] = [];
@@ -96,7 +97,7 @@ describe("responses", () => {
 
 describe("images", () => {
   test("are generated as base64 of the size asked for, and as a link", async () => {
-    const { images } = tenant.openai();
+    const { images } = openaiOf(tenant);
     const made = await images
       .generate({ model: names.image, prompt: "a cat", size: "512x512" as never })
       .withResponse();
@@ -114,8 +115,7 @@ describe("images", () => {
 
   test("are edited", async () => {
     const image = await toFile(FORM_CALLS.edits?.body.image as Uint8Array<ArrayBuffer>, "a.png", { type: "image/png" });
-    const edited = await tenant
-      .openai()
+    const edited = await openaiOf(tenant)
       .images.edit({ model: names.imageEdit, image, prompt: "a hat", size: "512x512" })
       .withResponse();
     expect(edited.data.data?.[0]?.b64_json?.length).toBeGreaterThan(100);
@@ -128,7 +128,7 @@ describe("audio", () => {
     "speech in %s, whole and streamed, with its content type",
     async (format) => {
       for (const stream of [false, true]) {
-        const response = await tenant.openai().audio.speech.create({
+        const response = await openaiOf(tenant).audio.speech.create({
           model: names.speech,
           voice: "any",
           input: "The quick brown fox jumps over the lazy dog.",
@@ -151,8 +151,7 @@ describe("audio", () => {
     async (response_format) => {
       const path = join(dir, `${response_format}.wav`);
       writeFileSync(path, wav({ ms: 12_340 }));
-      const { data, response } = await tenant
-        .openai()
+      const { data, response } = await openaiOf(tenant)
         .audio.transcriptions.create({ model: names.transcription, file: createReadStream(path), response_format })
         .withResponse();
       const said: unknown = data;
@@ -177,7 +176,7 @@ describe("audio", () => {
 
 describe("vectors and ranks", () => {
   test("embeddings in the SDK's default encoding and as floats are the same vectors", async () => {
-    const { embeddings } = tenant.openai();
+    const { embeddings } = openaiOf(tenant);
     const input = ["one text", "another, longer text"];
     const coded = await embeddings.create({ model: names.embedding, input }).withResponse();
     const floats = await embeddings.create({ model: names.embedding, input, encoding_format: "float" }).withResponse();

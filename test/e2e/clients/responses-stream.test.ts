@@ -5,6 +5,7 @@
 import type OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
+import { openaiOf } from "../../support/openai.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
 
@@ -32,7 +33,7 @@ type Event = OpenAI.Responses.ResponseStreamEvent;
 
 async function eventsOf(body: Omit<OpenAI.Responses.ResponseCreateParamsStreaming, "stream">): Promise<Event[]> {
   const events: Event[] = [];
-  for await (const event of await tenant.openai().responses.create({ ...body, stream: true })) events.push(event);
+  for await (const event of await openaiOf(tenant).responses.create({ ...body, stream: true })) events.push(event);
   return events;
 }
 
@@ -44,7 +45,7 @@ describe.each(MANNERS)("%s", (manner) => {
   test("text: the helper's final response, every event in order, and an exact charge", async () => {
     const model = models[manner];
     const before = (await tenant.charges()).length;
-    const stream = tenant.openai().responses.stream({ model, input: "Hi", max_output_tokens: 24 });
+    const stream = openaiOf(tenant).responses.stream({ model, input: "Hi", max_output_tokens: 24 });
     let said = "";
     const events: Event[] = [];
     for await (const event of stream) {
@@ -101,25 +102,25 @@ describe.each(MANNERS)("%s", (manner) => {
       ...call,
       "response.completed",
     ]);
-    const stream = tenant.openai().responses.stream(asked);
+    const stream = openaiOf(tenant).responses.stream(asked);
     const final = await stream.finalResponse();
     expect(final.output.map(({ type }) => type)).toEqual(["reasoning", "function_call", "function_call"]);
     expect(final.output[1]).toMatchObject({ name: "weather", arguments: '{"city":"sandbox"}', status: "completed" });
   });
 
   test("JSON: items have ids, statuses and annotations, and are the same when they are read again", async () => {
-    const made = await tenant.openai().responses.create({ model: models[manner], input: "Hi" });
+    const made = await openaiOf(tenant).responses.create({ model: models[manner], input: "Hi" });
     expect(made.output).toMatchObject([
       { id: expect.stringMatching(/^msg_/), status: "completed", content: [{ annotations: [] }] },
     ]);
-    expect((await tenant.openai().responses.retrieve(made.id)).output).toEqual(made.output);
+    expect((await openaiOf(tenant).responses.retrieve(made.id)).output).toEqual(made.output);
   });
 
   test("chat: the helper ends whole, with and without usage", async () => {
     for (const include_usage of [true, false]) {
       const messages = [{ role: "user" as const, content: "Hi" }];
       const asked = { model: models[manner], messages, max_tokens: 40, sandbox_output_tokens: 40, n: 2 };
-      const stream = tenant.openai().chat.completions.stream({ ...asked, stream_options: { include_usage } });
+      const stream = openaiOf(tenant).chat.completions.stream({ ...asked, stream_options: { include_usage } });
       const usages: unknown[] = [];
       for await (const chunk of stream)
         usages.push(chunk.choices.length === 0 ? "usage" : chunk.choices[0]?.finish_reason);
@@ -137,7 +138,7 @@ test("a chat that calls a tool and does not say so ends with tool_calls", async 
     function: { name, parameters: parameters ?? {} },
   }));
   const messages = [{ role: "user" as const, content: "Hi" }];
-  const stream = tenant.openai().chat.completions.stream({ model: models["least-7b"], messages, tools });
+  const stream = openaiOf(tenant).chat.completions.stream({ model: models["least-7b"], messages, tools });
   const final = await stream.finalChatCompletion();
   expect(final.choices[0]).toMatchObject({
     finish_reason: "tool_calls",

@@ -2,6 +2,7 @@
 import { gzipSync } from "node:zlib";
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
+import { openaiOf } from "../../support/openai.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
 
@@ -16,7 +17,7 @@ const PIXEL =
 
 beforeAll(async () => {
   tenant = await operator.tenant();
-  client = tenant.openai();
+  client = openaiOf(tenant);
   model = await operator.alias(tenant, [{ upstream: "sandbox", model: await operator.instance(tenant) }]);
 });
 
@@ -180,7 +181,7 @@ describe("models", () => {
     expect(ids).toContain(model);
     expect(ids).toContain("llama-7b");
     const other = await operator.tenant();
-    const theirs = (await other.openai().models.list()).data.map(({ id }) => id);
+    const theirs = (await openaiOf(other).models.list()).data.map(({ id }) => id);
     expect(theirs).not.toContain(model);
     expect(theirs.filter((id) => id.startsWith("llama-7b:"))).toEqual([]);
   });
@@ -199,7 +200,7 @@ describe("error classes", () => {
   });
 
   test("401 is an AuthenticationError: no key of ours, somebody else's instance, an unknown one", async () => {
-    const forged = tenant.openai({ apiKey: `${tenant.key.slice(0, -1)}${tenant.key.endsWith("a") ? "b" : "a"}` });
+    const forged = openaiOf(tenant, { apiKey: `${tenant.key.slice(0, -1)}${tenant.key.endsWith("a") ? "b" : "a"}` });
     const other = await operator.tenant();
     const theirs = await operator.instance(other);
     const errors = [
@@ -214,18 +215,20 @@ describe("error classes", () => {
     const poor = await operator.tenant({ balance_usd: 0.000001 });
     const target = { upstream: "sandbox", model: await operator.instance(poor) };
     const cheap = await operator.alias(poor, [target]);
-    const error = await failure(poor.openai().chat.completions.create({ model: cheap, messages: HI }));
+    const error = await failure(openaiOf(poor).chat.completions.create({ model: cheap, messages: HI }));
     expect(error.status).toBe(402);
     expect(error.code).toBe("insufficient_quota");
     expect(error.constructor).toBe(OpenAI.APIError);
     const unpriced = await operator.alias(poor, [{ upstream: "sandbox", model: "never-priced" }]);
-    const other = await failure(poor.openai().chat.completions.create({ model: unpriced, messages: HI }));
+    const other = await failure(openaiOf(poor).chat.completions.create({ model: unpriced, messages: HI }));
     expect([other.status, other.code]).toEqual([402, "model_not_priced"]);
   });
 
   test("403 is a PermissionDeniedError: a model that the key may not call", async () => {
     const bound = await operator.key(tenant.account, { models: ["other-*"] });
-    const error = await failure(tenant.openai({ apiKey: bound.key }).chat.completions.create({ model, messages: HI }));
+    const error = await failure(
+      openaiOf(tenant, { apiKey: bound.key }).chat.completions.create({ model, messages: HI }),
+    );
     expect(error).toBeInstanceOf(OpenAI.PermissionDeniedError);
   });
 
@@ -239,8 +242,8 @@ describe("error classes", () => {
     const limited = await operator.tenant({ rpm_limit: 1 });
     const target = { upstream: "sandbox", model: await operator.instance(limited) };
     const name = await operator.alias(limited, [target]);
-    await limited.openai().chat.completions.create({ model: name, messages: HI });
-    const error = await failure(limited.openai().chat.completions.create({ model: name, messages: HI }));
+    await openaiOf(limited).chat.completions.create({ model: name, messages: HI });
+    const error = await failure(openaiOf(limited).chat.completions.create({ model: name, messages: HI }));
     expect(error).toBeInstanceOf(OpenAI.RateLimitError);
     expect(Number(error.headers?.get("retry-after"))).toBeGreaterThan(0);
     expect(error.headers?.get("x-ratelimit-limit-requests")).toBe("1");

@@ -1,5 +1,6 @@
 /** Stored responses: their input is read and they are deleted by the account that made them, and by no other. */
 import { expect, test } from "vitest";
+import { openaiOf } from "../../support/openai.ts";
 import { type Exchange, ScriptedUpstream } from "../../support/upstream.ts";
 import { world } from "../../support/world.ts";
 
@@ -15,7 +16,7 @@ test("input is read in pages; a deleted response is gone, once and for all, and 
 
   await operator.model("full-7b", { upstream: "sandbox", max_output_tokens: 4_096 });
   const alias = await operator.alias(tenant, [{ upstream: "sandbox", model: "full-7b" }]);
-  const { responses } = tenant.openai();
+  const { responses } = openaiOf(tenant);
   const input = ["a", "b", "c"].map((content) => ({ role: "user" as const, content }));
   const { id } = await responses.create({ model: alias, input });
   const read: unknown[] = [];
@@ -72,7 +73,7 @@ test.each([404, 405, 501])(
       const model = await operator.alias(tenant, [
         { upstream: id, model: await operator.model(`few-${id}`, { upstream: id }) },
       ]);
-      const { responses } = tenant.openai();
+      const { responses } = openaiOf(tenant);
       await responses.create({ model, input: "Hi" });
       await expect(responses.delete("resp_kept")).rejects.toMatchObject({ status: 404, type: "invalid_request_error" });
       await expect(responses.inputItems.list("resp_kept")).rejects.toMatchObject({ status: 404 });

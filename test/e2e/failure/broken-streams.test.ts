@@ -5,6 +5,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
+import { openaiOf } from "../../support/openai.ts";
 import { chatPost, RawClient } from "../../support/raw-client.ts";
 import { allowedMs } from "../../support/slowness.ts";
 import { chunk, DONE, type Exchange, ScriptedUpstream, usageChunk } from "../../support/upstream.ts";
@@ -33,14 +34,16 @@ describe("the SDK raises an error", () => {
     await operator.sandbox.fault(model, fault);
     const asked = { model, messages: HI, max_tokens: 40, sandbox_output_tokens: 40, sandbox_frame_delay_ms: 10 };
     for (const include_usage of [false, true]) {
-      const stream = await tenant
-        .openai()
-        .chat.completions.create({ ...asked, stream: true, stream_options: { include_usage } });
+      const stream = await openaiOf(tenant).chat.completions.create({
+        ...asked,
+        stream: true,
+        stream_options: { include_usage },
+      });
       const read = async () => {
         for await (const chunk of stream) expect(chunk.choices).toBeDefined();
       };
       await expect(read()).rejects.toBeInstanceOf(Error);
-      const helper = tenant.openai().chat.completions.stream({ ...asked, stream_options: { include_usage } });
+      const helper = openaiOf(tenant).chat.completions.stream({ ...asked, stream_options: { include_usage } });
       await expect(helper.finalChatCompletion()).rejects.toBeInstanceOf(OpenAI.OpenAIError);
     }
     await eventually("four charges", async () => (await tenant.charges()).length === 4);
@@ -91,7 +94,7 @@ describe("a reader that is 20 ms behind at each frame gets all of a broken strea
   });
 
   test("as the SDK's chunks", async () => {
-    const stream = await tenant.openai().chat.completions.create({ model, messages: HI, stream: true });
+    const stream = await openaiOf(tenant).chat.completions.create({ model, messages: HI, stream: true });
     let chunks = 0;
     const read = async () => {
       for await (const _ of stream) {

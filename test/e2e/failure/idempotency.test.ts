@@ -1,5 +1,6 @@
 /** What makes something is made once: across repeats, at once and later, and where its answer was lost. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openaiOf } from "../../support/openai.ts";
 import { unique } from "../../support/operator.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -49,7 +50,7 @@ test("a repeat of a stream is a stream of the same response, as the SDK reads it
   const model = await operator.alias(tenant, [{ upstream: "sandbox", model: "llama-7b" }]);
   const options = { headers: { "idempotency-key": unique("key") } };
   const ask = async () => {
-    const stream = await tenant.openai().responses.create({ model, input: "Hi", stream: true }, options);
+    const stream = await openaiOf(tenant).responses.create({ model, input: "Hi", stream: true }, options);
     let [text, id] = ["", ""];
     for await (const event of stream) {
       if (event.type === "response.output_text.delta") text += event.delta;

@@ -3,6 +3,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
+import { openaiOf } from "../../support/openai.ts";
 import { chatPost, RawClient } from "../../support/raw-client.ts";
 import { allowedMs } from "../../support/slowness.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
@@ -236,7 +237,7 @@ describe("a broken stream is never taken for whole, and the part that was delive
     const target = await operator.instance(tenant);
     await operator.sandbox.fault(target, fault);
     const read = async () => {
-      const stream = await tenant.openai().chat.completions.create({ model: target, messages: HI, stream: true });
+      const stream = await openaiOf(tenant).chat.completions.create({ model: target, messages: HI, stream: true });
       for await (const _ of stream);
     };
     await expect(read()).rejects.toBeInstanceOf(OpenAI.APIError);

@@ -1,6 +1,7 @@
 /** What a tenant and the operator read when a field is wrong, as it comes over HTTP and in the SDK's error. */
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
+import { openaiOf } from "../../support/openai.ts";
 import type { ErrorBody, Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
 
@@ -31,8 +32,7 @@ describe("a wrong field is named, with what it must be and what it was", () => {
     [{ stop: ["a", 5] }, "`stop` must be a string or an array of strings; `stop[1]` was 5."],
   ])("%j in the SDK's error", async (fields, message) => {
     const body = { model, messages: [HI], ...fields } as unknown as OpenAI.ChatCompletionCreateParamsNonStreaming;
-    const error: unknown = await tenant
-      .openai()
+    const error: unknown = await openaiOf(tenant)
       .chat.completions.create(body)
       .then(
         () => undefined,

@@ -4,6 +4,7 @@
  */
 import { randomBytes, randomInt } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
+import { openaiOf } from "../../support/openai.ts";
 import { chatHead, RawClient } from "../../support/raw-client.ts";
 import {
   type Asked,
@@ -33,7 +34,7 @@ beforeAll(async () => {
   stranger = await operator.tenant({ balance_usd: 5 });
   const theirs = await serviceFor(operator, owner);
   own = await serviceFor(operator, stranger);
-  const made = await owner.openai().responses.create({ model: theirs.chat, input: "mine" });
+  const made = await openaiOf(owner).responses.create({ model: theirs.chat, input: "mine" });
   responseId = made.id;
   const entries = await Promise.all(
     KINDS.map(async (kind) => [kind, await instanceFor(operator, owner, kind)] as const),
@@ -173,7 +174,7 @@ describe("response ids in bodies", () => {
   });
 
   test("a header is no place for an id", async () => {
-    const mine = await stranger.openai().responses.create({ model: own.chat, input: "mine" });
+    const mine = await openaiOf(stranger).responses.create({ model: own.chat, input: "mine" });
     const headers = { "x-sandbox-region": "us-east-1", "x-previous-response-id": responseId };
     const read = await stranger.fetch(`/v1/responses/${mine.id}`, { headers });
     expect(await read.json()).toMatchObject({ id: mine.id });

@@ -8,6 +8,7 @@ import { recordingLengthMs } from "../../../src/core/formats/audio/recording.ts"
 import { mp3Frames, wav, xingFrame } from "../../support/audio.ts";
 import { m4a } from "../../support/audio-containers.ts";
 import { eventually } from "../../support/eventually.ts";
+import { openaiOf } from "../../support/openai.ts";
 import type { Execution } from "../../support/sandbox.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
@@ -54,7 +55,7 @@ test("speech by the SDK in every format, whole and streamed, is charged as it wa
   const tenant = await operator.tenant();
   for (const response_format of ["mp3", "wav", "opus"] as const) {
     for (const stream of [false, true]) {
-      const response = await tenant.openai().audio.speech.create({
+      const response = await openaiOf(tenant).audio.speech.create({
         model: TTS,
         voice: "any",
         input: "x".repeat(101),
@@ -128,7 +129,10 @@ test("files whose headers claim a second are charged by their minute, as the ser
     ["a.m4a", m4a({ frames: 2_813, claimedSeconds: 1 })],
   ];
   for (const [name, bytes] of files) {
-    const { text } = await tenant.openai().audio.transcriptions.create({ model: STT, file: await toFile(bytes, name) });
+    const { text } = await openaiOf(tenant).audio.transcriptions.create({
+      model: STT,
+      file: await toFile(bytes, name),
+    });
     expect(text.length).toBeGreaterThan(100);
   }
   const { charged, used } = await seconds(tenant, 3);
@@ -139,9 +143,11 @@ test("files whose headers claim a second are charged by their minute, as the ser
 test("a transcript comes in each format, at the same charge", async () => {
   const tenant = await operator.tenant();
   const create = async (response_format: "json" | "text" | "srt" | "vtt" | "verbose_json") =>
-    tenant
-      .openai()
-      .audio.transcriptions.create({ model: STT, file: await toFile(wav({ ms: 7_000 }), "a.wav"), response_format });
+    openaiOf(tenant).audio.transcriptions.create({
+      model: STT,
+      file: await toFile(wav({ ms: 7_000 }), "a.wav"),
+      response_format,
+    });
   const json = (await create("json")) as { text: string };
   expect(await create("text")).toBe(`${json.text}\n`);
   expect(await create("srt")).toMatch(/^1\n00:00:00,000 --> /);
