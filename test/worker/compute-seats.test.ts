@@ -163,6 +163,20 @@ it("a launch that still waits for regions when the seat moves is not made on the
   expect((await renter.launch()).status).toBe(202);
 });
 
+it("a launch whose key is revoked while it waits for regions makes nothing and holds nothing", async () => {
+  const service = await ComputeService.make();
+  const renter = await Renter.make({ compute_upstream: service.id });
+  const [key] = (await done("GET", `/accounts/${renter.id}/keys`)).data;
+  service.before = async (asked) => {
+    if (asked === "GET /gpu-instances/availability") await done("DELETE", `/accounts/${renter.id}/keys/${key.id}`);
+  };
+  expect((await renter.launch()).status).toBe(401);
+  expect(service.changes()).toEqual([]);
+  const audit = await env.ACCOUNTS.getByName(String(renter.number)).audit();
+  expect(audit).toMatchObject({ ok: true, openHolds: 0 });
+  expect((await done("GET", `/accounts/${renter.id}/compute`)).data).toEqual([]);
+});
+
 it("address and `shared` of an upstream with seats change only at rest", async () => {
   const seat = await ComputeService.make();
   const path = `/upstreams/${seat.id}`;

@@ -21,6 +21,8 @@ const COUNTS = [
 
 type RegionDocument = Record<(typeof TEXTS)[number], string> & Record<(typeof COUNTS)[number], number>;
 
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
 /** The regions that upstream offers. Undefined for what is no list. */
 function regionDocuments(body: string): RegionDocument[] | undefined {
   const parsed = parse(body);
@@ -29,7 +31,7 @@ function regionDocuments(body: string): RegionDocument[] | undefined {
     const fields = asObject(item);
     if (typeof fields?.id !== "string" || typeof fields.gpu_type !== "string") return [];
     const texts = TEXTS.map((name) => [name, typeof fields[name] === "string" ? fields[name] : fields.id]);
-    const counts = COUNTS.map((name) => [name, Number.isSafeInteger(fields[name]) ? fields[name] : 0]);
+    const counts = COUNTS.map((name) => [name, isCount(fields[name]) ? fields[name] : 0]);
     return [Object.fromEntries([...texts, ...counts]) as RegionDocument];
   });
 }
@@ -53,7 +55,7 @@ export function shownStorage(body: string, kinds: readonly StorageKind[]): Recor
   return Object.fromEntries(
     Object.entries(regions).flatMap(([id, value]) => {
       const { block_available_gb, fs_available_gb } = asObject(value) ?? {};
-      if (typeof block_available_gb !== "number" || typeof fs_available_gb !== "number") return [];
+      if (!isCount(block_available_gb) || !isCount(fs_available_gb)) return [];
       if (kinds.length === 0) return [];
       const block = kinds.includes("drive") ? block_available_gb : 0;
       return [[id, { block_available_gb: block, fs_available_gb: kinds.includes("filesystem") ? fs_available_gb : 0 }]];

@@ -9,7 +9,7 @@ import { closeMachine, forgetBefore } from "./machine-books.ts";
 import { awaySinceMs, begin, preempt, resume, takeBackExtension } from "./machine-rental.ts";
 import type { Act, EndReason, Lengths, MachineRental, Step } from "./rental.ts";
 import type { MachineRow, MachineState, Missing, SshAccess } from "./resource.ts";
-import { comparePrice, extendedTwice, haunted } from "./surprises.ts";
+import { comparePrice, extendedTwice, haunted, knownStart } from "./surprises.ts";
 
 /** An instance or cluster as upstream shows it, parsed (upstream-documents.ts). */
 export interface MachineDocument {
@@ -99,7 +99,7 @@ function found(row: MachineRow, document: MachineDocument, askedAtMs: number, no
   if (row.seen.state === "ended") return haunted(adopted, document, askedAtMs, lengths);
   const known: MachineRow = { ...adopted, create: "done" };
   const priced = comparePrice(known, document);
-  const shown = showing(priced.row, document, askedAtMs);
+  const shown = showing(priced.row, document, askedAtMs, nowMs);
   const { rental, acts } = moneyOf(shown, document, askedAtMs, nowMs, lengths);
   const change = resolveChange(settled({ ...shown, rental }, document, nowMs), lengths);
   return { row: change.row, acts: [...priced.acts, ...acts, ...change.acts, ...extendedTwice(row, change.row)] };
@@ -107,7 +107,7 @@ function found(row: MachineRow, document: MachineDocument, askedAtMs: number, no
 
 const runs = (state: MachineState): boolean => state === "running" || state === "degraded";
 
-function showing(row: MachineRow, document: MachineDocument, askedAtMs: number): MachineRow {
+function showing(row: MachineRow, document: MachineDocument, askedAtMs: number, nowMs: number): MachineRow {
   const { seen } = row;
   const begun = seen.firstRunningMs !== null;
   // Pending after running means a rebuild or a scale: it still runs and is charged.
@@ -119,7 +119,7 @@ function showing(row: MachineRow, document: MachineDocument, askedAtMs: number):
       // Kept until its end is booked.
       state: document.state === "ended" ? seen.state : document.state,
       askedAtMs,
-      startedAtMs: document.startedAtMs ?? seen.startedAtMs,
+      startedAtMs: knownStart(row, document, nowMs),
       firstRunningMs: seen.firstRunningMs ?? (runs(document.state) ? askedAtMs : null),
       lastRunningMs: alive ? askedAtMs : seen.lastRunningMs,
       // Upstream only adds hours; a document from before an accepted extension must not ask for it again.
@@ -132,8 +132,9 @@ function showing(row: MachineRow, document: MachineDocument, askedAtMs: number):
   };
 }
 
-/** When it started: upstream's time, limited to between the launch and now. Null: it never ran. */
+/** When it started: upstream's time, limited to between the launch and now. Null: it never ran, whatever time it has. */
 function startOf(row: MachineRow, document: MachineDocument, nowMs: number): number | null {
+  if (document.state === "pending" && row.seen.firstRunningMs === null) return null;
   const startedAtMs = document.startedAtMs ?? (runs(document.state) ? nowMs : null);
   return startedAtMs === null ? null : Math.min(Math.max(startedAtMs, row.createdAtMs), nowMs);
 }

@@ -46,9 +46,12 @@ export function beginStorage(rental: StorageRental, { dayMs }: Lengths): Step<St
   return { rental: after, acts: [chargeDay(rental, 1, dayMs)], stop: null };
 }
 
-/** Days that begin at `atMs` or later are not charged. */
+/**
+ * Days that begin after `atMs` are not charged. One that begins in that very millisecond is: a day is charged at its
+ * start, and the service bills until the boundary that comes after the delete.
+ */
 export function askStorageEnd(rental: StorageRental, atMs: number): Step<StorageRental> {
-  const endMs = Math.min(rental.endMs ?? atMs, atMs);
+  const endMs = Math.min(rental.endMs ?? Number.POSITIVE_INFINITY, atMs + 1);
   return unchanged(rental.phase === "ended" ? rental : { ...rental, endMs });
 }
 
@@ -56,7 +59,7 @@ export function askStorageEnd(rental: StorageRental, atMs: number): Step<Storage
 export type Kept = { readonly untilMs: number; readonly estimated: boolean } | null;
 
 /**
- * Closes the rental when upstream shows it deleted, lost or never created. Days that began before `endMs` stay owed;
+ * Closes the rental when upstream shows it deleted, lost or never created. Days that had begun at `endMs` stay owed;
  * days that upstream kept it beyond those are the operator's loss.
  */
 export function closeStorage(
@@ -158,7 +161,8 @@ function overdue(
     return { rental: warned, acts, stop: null };
   }
   if (nowMs < deletesAtMs || facts.mounted) return { rental, acts, stop: null };
-  // A day that starts at this very moment is not owed. Upstream may bill it: then it is a loss when the end is seen.
+  // This deletion is ours, not the tenant's: a day that starts at this very moment is not owed. Upstream may bill it:
+  // then it is a loss when the end is seen.
   const owed = rental.unpaid.filter((day) => startOfDay(rental, day, dayMs) < nowMs);
   const n = rental.n - (rental.unpaid.length - owed.length);
   return { rental: { ...rental, n, unpaid: owed, endMs: nowMs }, acts, stop: "credit_depleted" };

@@ -18,6 +18,12 @@ interface Told {
   readonly acts: readonly Act[];
 }
 
+/** When it started, as far as we can know: neither before its launch nor ahead of our clock. */
+export function knownStart({ createdAtMs, seen }: MachineRow, { startedAtMs }: Document, nowMs: number): number | null {
+  if (startedAtMs === null) return seen.startedAtMs;
+  return startedAtMs > nowMs ? (seen.startedAtMs ?? nowMs) : Math.max(startedAtMs, createdAtMs);
+}
+
 /** The price in upstream's document is what the operator pays. It is compared with the price book once. */
 export function comparePrice(row: MachineRow, { rateNanoUsd }: Document): Told {
   if (row.seen.priced || rateNanoUsd === null) return { row, acts: [] };
@@ -53,10 +59,11 @@ export function haunted(row: MachineRow, document: Document, askedAtMs: number, 
   const { seen, rental } = row;
   const haunts = document.state !== "ended";
   const untilMs = haunts ? askedAtMs : Math.min(document.terminatedAtMs ?? askedAtMs, askedAtMs);
+  const startedAtMs = document.startedAtMs === null ? null : Math.max(document.startedAtMs, row.createdAtMs);
   const loss =
-    document.startedAtMs === null || !(haunts || seen.haunts)
+    startedAtMs === null || !(haunts || seen.haunts)
       ? []
-      : ranOn(rental, row.create === "done" ? null : document.startedAtMs, untilMs, haunts, lengths);
+      : ranOn(rental, row.create === "done" ? null : startedAtMs, untilMs, haunts, lengths);
   const acts: Act[] = [...loss];
   if (haunts && !seen.haunts) {
     acts.unshift({ act: "event", event: row.create === "done" ? "ended_runs" : "late_orphan" });

@@ -13,6 +13,8 @@ const MOST_TEXT = 2_000;
 /** The range of plausible times; others count as absent. */
 const FIRST_MS = Date.UTC(2020, 0, 1);
 const LAST_MS = Date.UTC(2100, 0, 1);
+/** A machine's plausible rate: what it costs for months stays a whole number. */
+const MOST_RATE_NANO_USD = 10_000 * NANO_PER_USD;
 
 /** The contract's statuses of instances and clusters, and what each means for the row. */
 const STATES: Readonly<Record<string, { state: MachineDocument["state"]; reason?: EndReason }>> = {
@@ -108,5 +110,5 @@ function time(value: unknown): number | null {
 function nanoUsd(value: unknown): number | null {
   if (typeof value !== "number" || !Number.isFinite(value) || value < 0) return null;
   const nano = Math.round(value * NANO_PER_USD);
-  return Number.isSafeInteger(nano) ? nano : null;
+  return nano <= MOST_RATE_NANO_USD ? nano : null;
 }

@@ -2,6 +2,8 @@
 import type { ControlAnswer } from "../../core/compute/control.ts";
 
 const KEPT_MS = 5_000;
+/** No list of eight pods is longer, characters. */
+const MOST_CHARS = 64_000;
 /** Clusters whose pods are kept; the one asked for longest ago goes first. */
 const MOST_KEPT = 200;
 
@@ -32,7 +34,7 @@ export class Replicas {
   }
 
   #ask(cluster: number, before: Known | undefined, ask: () => Promise<ControlAnswer>): Known {
-    const known: Known = { answer: ask(), atMs: this.#now(), last: before?.last ?? null };
+    const known: Known = { answer: ask().then(bounded), atMs: this.#now(), last: before?.last ?? null };
     this.#known.delete(cluster);
     this.#known.set(cluster, known);
     for (const oldest of this.#known.keys()) {
@@ -42,3 +44,8 @@ export class Replicas {
     return known;
   }
 }
+
+const bounded = (answer: ControlAnswer): ControlAnswer =>
+  answer.kind === "answered" && answer.body.length > MOST_CHARS
+    ? { kind: "unknown", sentAtMs: answer.sentAtMs }
+    : answer;

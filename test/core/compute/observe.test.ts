@@ -32,6 +32,27 @@ describe("what upstream shows", () => {
     expect(from(null)).toMatchObject({ fromMs: SENT + 5_100 });
   });
 
+  it("pending is charged only after it was seen running, whatever start upstream shows", () => {
+    const life = new Watched(null).sees(shows("pending", { startedAtMs: SENT }), SENT + 5_000);
+    life.sees(shows("pending", { startedAtMs: SENT }), SENT + 3 * HOUR);
+    expect([life.row.rental.phase, life.charged]).toEqual([{ at: "waiting" }, 0]);
+    life.sees(shows("running", { startedAtMs: SENT + 3 * HOUR }), SENT + 3 * HOUR + 5_000);
+    expect(life.row.rental.phase).toMatchObject({ at: "running", fromMs: SENT + 3 * HOUR });
+  });
+
+  it("a start of before the launch, or ahead of our clock, makes no loss for time in which it cannot have run", () => {
+    const year = 366 * DAY;
+    const gone = new Watched(null).sees(shows("pending", { startedAtMs: SENT + year }), SENT + 5_000);
+    gone.shown({ kind: "not_found" }, SENT + 10_000).shown({ kind: "not_found" }, SENT + 80_000);
+    expect([gone.row.seen.state, gone.books.losses.size]).toEqual(["ended", 0]);
+    const orphan = new Watched(null)
+      .shown({ kind: "absent" }, SENT + 130_000)
+      .shown({ kind: "absent" }, SENT + 190_000);
+    expect(orphan.row.create).toBe("lost");
+    orphan.sees(shows("running", { startedAtMs: SENT - year }), SENT + 250_000);
+    expect(orphan.books.losses.get(1)).toBe(rateFor(RATE.costNanoUsd, 250_000, HOUR));
+  });
+
   it("a document from before the last change, or older than the last, is ignored", () => {
     const life = new Watched(null).sees(shows("running"), SENT + 5_000);
     const { row } = life;
@@ -349,6 +370,10 @@ it("whatever an upstream says, by whatever clock: one hold, and charges between 
             atMs = toMs;
           }
           if (life.row.seen.state === "ended") expect(life.books.held).toBe(0);
+          // The operator loses no time in which it cannot have run.
+          const { costNanoUsd } = life.row.rental.rate;
+          const lost = [...life.books.losses.values()].reduce((sum, cost) => sum + cost, 0);
+          expect(lost).toBeLessThanOrEqual(rateFor(Math.max(costNanoUsd, RATE.costNanoUsd), nowMs - SENT, HOUR));
         }
       },
     ),

@@ -81,11 +81,22 @@ describe("days of storage", () => {
 
   it("a day that begins after the deletion was asked for is not charged", () => {
     const life = new Life(10).begun();
-    life.take(askStorageEnd(life.rental, START + 2 * DAY)).turn(5);
+    life.take(askStorageEnd(life.rental, START + 2 * DAY - 1)).turn(5);
     expect(life.days).toEqual([1, 2]);
     life.take(closeStorage(life.rental, START + 2 * DAY + 5, null, LENGTHS)).turn(9);
     expect(life.days).toEqual([1, 2]);
     expect(life.due).toBeNull();
+  });
+
+  it.each([
+    ["before its turn", 1],
+    ["after its turn", 2],
+  ])("a day that begins in the very millisecond of a delete is charged: %s", (_, turned) => {
+    const life = new Life(10).begun().turn(turned);
+    life.take(askStorageEnd(life.rental, START + 2 * DAY));
+    life.take(closeStorage(life.rental, START + 2 * DAY, keptFor(2), LENGTHS)).turn(9);
+    // Upstream bills it too.
+    expect([life.days, life.books.losses.size]).toEqual([[1, 2, 3], 0]);
   });
 
   it("unpaid days wait, and are paid oldest first", () => {
@@ -171,7 +182,6 @@ describe("days that upstream keeps it beyond those that are owed", () => {
   it.each([
     ["a delete that took two days to get there", 4, 2.5, 4.5, { 4: 2 }],
     ["a day that began on the way", 3, 2.9999, 3.0001, { 4: 1 }],
-    ["the moment at which a day begins is upstream's next day", 3, 3, 3, { 4: 1 }],
     ["none", 3, 2.5, 2.5, {}],
   ])("are the operator's loss: %s", (_, turned, asked, kept, losses) => {
     const life = new Life(10)
@@ -213,7 +223,8 @@ it("whatever is paid when: each day that began before the end is charged once, i
       fc.boolean(),
       fc.nat(3),
       fc.nat(3 * DAY),
-      (acts, deleted, days, late) => {
+      fc.oneof(fc.constant(0), fc.constant(DAY), fc.nat(2 * DAY)),
+      (acts, deleted, days, late, unturned) => {
         const life = new Life(days + 1).begun();
         let now = START;
         for (const one of acts) {
@@ -224,12 +235,16 @@ it("whatever is paid when: each day that began before the end is charged once, i
           expect(turn(life.rental, now, life.facts).acts.filter(({ act: kind }) => kind !== "event")).toEqual([]);
           if (life.stop) break;
         }
-        if (deleted && !life.stop) life.take(askStorageEnd(life.rental, now));
+        if (deleted && !life.stop) {
+          // The delete need not come right after a turn.
+          now += unturned;
+          life.take(askStorageEnd(life.rental, now));
+        }
         const endMs = life.rental.endMs;
         if (endMs !== null)
           life.take(closeStorage(life.rental, now, { untilMs: now + late, estimated: false }, LENGTHS));
-        // A day that begins at the moment of a delete was taken by the turn just before it; upstream bills it too. A
-        // deletion for want of money leaves it out.
+        // A day that begins at the moment of a delete is charged; upstream bills it too. A deletion for want of money
+        // leaves it out.
         const begun = life.stop ? Math.ceil(((endMs ?? now) - START) / DAY) : Math.floor((now - START) / DAY) + 1;
         const taken = [...life.days, ...life.rental.unpaid];
         expect(taken).toEqual(Array.from({ length: Math.max(1, begun) }, (_, index) => index + 1));
@@ -253,7 +268,9 @@ it("whatever is paid when: each day that began before the end is charged once, i
           true,
           0,
           0,
+          0,
         ],
+        [[], true, 3, 0, DAY],
       ],
     },
   );

@@ -283,7 +283,7 @@ describe("DELETE", () => {
     const decision = deleteStorage(factsOf({ rows: [disk], ...later }), "drive", 1001);
     const row = made(decision);
     expect(decision).toMatchObject({ ok: true, call: { verb: "stop" } });
-    expect(row.rental.endMs).toBe(later.nowMs);
+    expect(row.rental.endMs).toBe(later.nowMs + 1);
     expect(controlOf(row, { verb: "stop" })).toMatchObject({
       cls: "stop",
       method: "DELETE",

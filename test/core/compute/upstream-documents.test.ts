@@ -54,10 +54,12 @@ it("without id, name or a known status it says nothing; other faults leave their
   expect(readMachine("[]")).toBeUndefined();
   const odd = { started_at: "yesterday", hourly_rate_usd: -1, jupyter_url: "x".repeat(2_001), termination_reason: "?" };
   expect(read(odd)).toMatchObject({ startedAtMs: null, rateNanoUsd: null, jupyterUrl: null, reason: null });
-  expect(read({ started_at: "0001-01-01T00:00:00Z", hourly_rate_usd: 1e300 })).toMatchObject({
-    startedAtMs: null,
-    rateNanoUsd: null,
-  });
+  // What such a rate costs in days would be no whole number any more.
+  for (const hourly_rate_usd of [1e300, 9_000_000, 10_000.01]) {
+    const far = read({ started_at: "0001-01-01T00:00:00Z", hourly_rate_usd });
+    expect(far).toMatchObject({ startedAtMs: null, rateNanoUsd: null });
+  }
+  expect(read({ hourly_rate_usd: 10_000 })?.rateNanoUsd).toBe(10_000_000_000_000);
 });
 
 it("no answer makes it throw", () => {

@@ -130,7 +130,9 @@ export class StorageHistory {
       }
       expect(upstream, told).toBeDefined();
       const endMs = row.wants.end?.askedMs ?? row.seen.endedAtMs ?? 0;
-      const begun = Math.ceil((endMs - row.rental.createdAtMs) / this.#dayMs);
+      // Of a delete the day counts that begins in its very millisecond; of a deletion after the grace it does not.
+      const untilMs = row.wants.end?.reason === "credit_depleted" ? endMs - 1 : endMs;
+      const begun = Math.floor((untilMs - row.rental.createdAtMs) / this.#dayMs) + 1;
       // Paid or lost: a day that was lost comes after all that were paid.
       expect(numbers, told).toEqual(Array.from({ length: numbers.length }, (_, index) => index + 1));
       expect(numbers.length, told).toBeLessThanOrEqual(begun);
