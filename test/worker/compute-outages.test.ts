@@ -9,7 +9,6 @@ import { call, done } from "../support/worker/operator.ts";
 import {
   audit,
   changes,
-  events,
   fleet,
   HOUR_MS,
   NANO,
@@ -239,69 +238,5 @@ describe("our clock, ahead by hours and set back", () => {
     expect(spent).toBeLessThanOrEqual(priceOf(ranMs(renter)));
     expect(spent).toBeGreaterThanOrEqual(priceOf(HOUR_MS / 4 - 10_000));
     expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
-  });
-});
-
-describe("an upstream that tells another", () => {
-  const HOURS_MS = 3_600_000;
-  const iso = (ms: number) => new Date(ms).toISOString();
-
-  it.each([
-    ["a clock two hours behind", -2 * HOURS_MS],
-    ["a clock a year ahead", 366 * 24 * HOURS_MS],
-  ])("time, with %s: a machine is charged between its launch and the request that ends it", async (_, byMs) => {
-    const renter = await renting(100);
-    fleet.service.lie = ({ started_at, terminated_at, ...machine }) => [
-      {
-        ...machine,
-        started_at: started_at && iso(Date.parse(started_at) + byMs),
-        terminated_at: terminated_at && iso(Date.parse(terminated_at) + byMs),
-      },
-    ];
-    const launchedMs = fleet.nowMs;
-    const id = await running(renter);
-    const seenMs = fleet.nowMs;
-    await fleet.run(HOUR_MS * 1.7 + 7_000);
-    const askedMs = fleet.nowMs;
-    await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`);
-    await untilEnded(renter, id);
-    const books = await audit(renter);
-    const spent = 100 * NANO - (books?.balanceNanoUsd ?? 0);
-    expect(spent).toBeLessThanOrEqual(priceOf(askedMs - launchedMs));
-    // At rest it was last seen to run a minute ago at most.
-    expect(spent).toBeGreaterThanOrEqual(priceOf(askedMs - 61_000 - seenMs));
-    expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0 });
-  });
-
-  it("cost, GPU type, name or id twice changes no price; the cost that it showed first is the operator's", async () => {
-    const renter = await renting(100);
-    const id = await running(renter);
-    await fleet.run(HOUR_MS / 2);
-    fleet.service.lie = (machine) => [
-      { ...machine, hourly_rate_usd: 0.01, gpu_type: "B300", gpu_count: 8, estimated_duration_hours: 1 },
-      { ...machine, status: "terminated", terminated_at: machine.started_at },
-      { ...machine, id: machine.id + 500_000, status: "failed" },
-      { ...machine, id: machine.id + 600_000, name: "somebody's", status: "running" },
-      { status: "running" },
-    ];
-    await fleet.run(1.2 * HOUR_MS);
-    const before = changes(renter).length;
-    expect(await fleet.instance(renter, id)).toMatchObject({
-      status: "running",
-      gpu_type: `GPU ${region()}`,
-      gpu_count: 1,
-      hourly_rate_usd: PRICE,
-      estimated_duration_hours: null,
-    });
-    expect(changes(renter)).toHaveLength(before);
-    expect(events("compute_cost_differs")).toHaveLength(0);
-    fleet.service.lie = (machine) => [machine];
-    const askedMs = fleet.nowMs;
-    await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`);
-    await untilEnded(renter, id);
-    const startedMs = fleet.service.executions(renter.seat)[0]?.started_ms ?? 0;
-    const books = await audit(renter);
-    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(askedMs - startedMs));
-    expect(books).toMatchObject({ ok: true, problems: [], operatorLossNanoUsd: 0 });
   });
 });

@@ -149,11 +149,14 @@ export function rowIsLive(row: ResourceRow): boolean {
 
 /** What was given up may be late: lists are read on for so long, ms. */
 const SOUGHT_MS = 24 * 3_600_000;
+/** An end may have been shown by mistake: lists are read on for so long, ms. */
+const DOUBTED_MS = 3_600_000;
 
-/** Until when a create that was given up is looked for all the same; null: it is not. */
+/** Until when what was given up, or has ended, is looked for all the same; null: it is not. */
 export function rowSoughtUntilMs(row: ResourceRow): number | null {
-  if (!(isMachine(row) || isStorage(row)) || row.create !== "lost" || row.upstreamId !== null) return null;
-  return (row.seen.endedAtMs ?? row.createdAtMs) + SOUGHT_MS;
+  if (!(isMachine(row) || isStorage(row)) || row.create === "refused" || row.seen.state !== "ended") return null;
+  const wasNeverSeen = row.create === "lost" && row.upstreamId === null;
+  return (row.seen.endedAtMs ?? row.createdAtMs) + (wasNeverSeen ? SOUGHT_MS : DOUBTED_MS);
 }
 
 /** Whether tenants see it. A list leaves out hidden ones too. */

@@ -54,6 +54,9 @@ export class MemoryService {
   #log = new Counts();
   /** What an answer shows in place of each machine: none, itself, or something else. */
   lie: (machine: Json) => Json[] = (machine) => [machine];
+  /** What is answered in place of the whole answer, to a call that was executed; undefined: the answer itself. */
+  forge: (call: ServiceCall, text: string | null, signal?: AbortSignal | null) => Response | undefined = () =>
+    undefined;
 
   constructor(lengths: Lengths) {
     this.world = new World(NO_STORAGE, lengths);
@@ -163,6 +166,8 @@ export class MemoryService {
     const { status, text, shown } = this.#execute(account, method, path, key, body);
     const call = this.#record(account, method, path, status, fault === undefined, shown);
     if (fault === "lost_answer") throw new Error("Network connection lost.");
+    const forged = this.forge(call, text, signal);
+    if (forged) return forged;
     if (fault === "parked") {
       await this.#park(signal);
       if (signal?.aborted) throw signal.reason;

@@ -94,7 +94,7 @@ export class Resources {
     return this.#all(`SELECT upstream, price_rule, row FROM resources WHERE live = 1 AND ${RENTED_OUT} ORDER BY id`);
   }
 
-  /** The same, and what was given up but may be found upstream yet: that alone is due without being alive. */
+  /** The same, and what was given up or has ended but may run upstream yet: that alone is due without being alive. */
   watched(): Placed[] {
     return this.#all(
       `SELECT upstream, price_rule, row FROM resources WHERE (live = 1 OR due_ms IS NOT NULL) AND ${RENTED_OUT} ORDER BY id`,
