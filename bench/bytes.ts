@@ -59,7 +59,18 @@ const EVENT = {
 };
 const COLUMN = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-async function accountObject(): Promise<Record<"entry" | "hold" | "outbox", number>> {
+/** Figures of a full part of 50,000 lines, but for what its table adds. */
+const PART = {
+  ...{ lines: "50000", nano_usd: "123456789012", bytes: "3123456", footer_bytes: "212345" },
+  ...{
+    blocks: text(Array.from({ length: 50 }, () => 58_123)),
+    sha256: text("0".repeat(64)),
+    etag: text("0".repeat(32)),
+  },
+};
+const HOUR = "1795000000000 - 1795000000000 % 3600000 + n / 8 * 3600000";
+
+async function accountObject(): Promise<Record<"entry" | "hold" | "outbox" | "part" | "folded", number>> {
   const database = open("account.sqlite");
   const { migrate } = await import(join(root, "src/platform/account/schema.ts"));
   const kv = new Map<string, unknown>();
@@ -84,6 +95,15 @@ async function accountObject(): Promise<Record<"entry" | "hold" | "outbox", numb
       ...{ ended_at_ms: AT, entry_id: "n" },
     }),
     outbox: bytesOf(database, "outbox", { seq: "n", event_id: CALL, event: text(EVENT) }),
+    part: bytesOf(database, "parts", {
+      ...{ ...PART, n: "n", state: text("folded"), hour_ms: HOUR, more: "1", balance_nano_usd: "99999999999" },
+      ...{ first_id: "n * 50000 + 1", last_id: "n * 50000 + 50000", folded_through: "n * 50000 + 50000" },
+      ...{ folded_lines: "50000", folded_nano_usd: "123456789012" },
+    }),
+    folded: bytesOf(database, "folded", {
+      ...{ day: "20000 + n / 100", key_id: `'key_0123456789abcdefgh' || (n % 100)`, team_id: text("") },
+      ...{ model: text("llama-3-70b"), lines: "86400", nano_usd: "123456789012" },
+    }),
   };
 }
 
@@ -162,6 +182,11 @@ function books() {
         met: text(met),
       }),
     ),
+    part: bytesOf(database, "call_parts", {
+      ...{ ...PART, account: "7", n: "n", state: text("kept"), hour_ms: HOUR, late: "0" },
+      ...{ from_row: "n * 50000", through_row: "n * 50000 + 400000", after_ms: AT, after_row: "n * 50000" },
+      ...{ last_ms: AT, last_row: "n * 50000 + 50000" },
+    }),
     histogram: bytesOf(
       database,
       "histograms",
@@ -179,6 +204,8 @@ function books() {
 
 const days = (bytes: number, callsPerSecond: number, limit = LIMIT_BYTES): number =>
   limit / bytes / callsPerSecond / DAY_S;
+/** Of full parts and one for the rest of each hour. */
+const mbOfYear = (bytes: number): number => Math.round((bytes * 365 * 24 * Math.ceil(360_000 / 50_000)) / 1e6);
 const rates = (bytes: number): string =>
   [1, 10, 100].map((rate) => `${rate} call/s: ${Math.round(days(bytes, rate))} days`).join("; ");
 
@@ -186,7 +213,12 @@ try {
   const [account, d1] = [await accountObject(), books()];
   const message = JSON.stringify(EVENT).length;
   const rows: [store: string, row: string, bytes: number, full: string][] = [
-    ["account object", "ledger entry of a charged call, for good", account.entry, rates(account.entry)],
+    [
+      "account object",
+      "ledger entry of a charged call, for good",
+      account.entry,
+      `${rates(account.entry)}; never with an archive`,
+    ],
     [
       "account object",
       "hold, an hour",
@@ -200,6 +232,18 @@ try {
       `a queue that is down for a day at 100 calls/s: ${((account.outbox * 100 * DAY_S) / 1e9).toFixed(1)} GB`,
     ],
     [
+      "account object",
+      "part of its ledger in the archive, for good",
+      account.part,
+      `100 calls/s: ${mbOfYear(account.part)} MB a year`,
+    ],
+    [
+      "account object",
+      "sum of charges that left, of a day, key, team and model, for good",
+      account.folded,
+      `100 of them each day: ${((account.folded * 100 * 365) / 1e6).toFixed(1)} MB a year`,
+    ],
+    [
       "D1",
       "raw usage event, 30 days, or while D1 is below 5 GB",
       d1.event,
@@ -211,12 +255,13 @@ try {
       d1.hour,
       `100 of them each hour: ${Math.round(LIMIT_BYTES / d1.hour / 100 / 24 / 365)} years`,
     ],
+    ["D1", "part of calls in the archive, for good", d1.part, `100 calls/s: ${mbOfYear(d1.part)} MB a year`],
     ["D1", "refused call, at most 1,000,000", d1.refused, `${Math.round(d1.refused)} MB, no more`],
     [
       "D1",
       "histogram of a minute, six hours",
       d1.histogram,
-      `50 pairs of upstream and model: ${Math.round((d1.histogram * 3 * 50 * 2_880) / 1e6)} MB, no more`,
+      `50 pairs of upstream and model: ${Math.round((d1.histogram * 3 * 50 * 360) / 1e6)} MB, no more`,
     ],
     ["queue", "usage event in a message, until it is written", message, "-"],
     ["KV", "a call writes nothing; the record of a key (7 days)", 150, "no such limit"],

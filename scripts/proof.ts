@@ -1,8 +1,9 @@
 /**
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories
  * of an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines
- * and five of storage, a thousand machines for three days, kills at each point, the memory of all large bodies, the
- * mutants of the core's decisions, and a soak of ten minutes with kills. Takes over an hour; ends at the first step
+ * and five of storage, a thousand machines for three days, a year of an archive, kills
+ * at each point, the memory of all large bodies, the mutants of the core's decisions, and a soak of ten minutes with
+ * kills. Takes two hours; ends at the first step
  * that fails.
  */
 import { spawnSync } from "node:child_process";
@@ -47,6 +48,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   {
     what: "late and lost answers of each verb of compute, a thousand machines for three days",
     args: [vitest, "run", "--project", "worker", "compute-late", "compute-counts", "hourly-instances"],
+    env: { PROOF: "1" },
+  },
+  {
+    what: "a year of eleven accounts with an archive",
+    args: [vitest, "run", "--project", "worker", "archive-year"],
     env: { PROOF: "1" },
   },
   {

@@ -122,16 +122,37 @@ export const ARCHIVE_KILL_POINTS = {
   },
 } as const satisfies Record<string, Point>;
 
+const CALL_WRITER = "platform/archive/call-writer.ts";
+/** Those on the way of usage events from the books into the archive. */
+export const CALL_ARCHIVE_KILL_POINTS = {
+  "calls planned": {
+    file: CALL_WRITER,
+    line: "const kept = await keepPart(bucket, made.part, made.bytes);",
+    where: "before",
+  },
+  "calls put": { file: CALL_WRITER, line: 'if (kept.kind !== "kept") return {', where: "before" },
+  // All parts of an hour are kept, and the mark behind which events may leave has not moved.
+  "calls kept": { file: CALL_WRITER, line: "whole = whole && (await advance(books, hourMs));", where: "before" },
+  "calls leave": {
+    file: "platform/d1/usage-retention.ts",
+    line: "if (untilMs === null || (await deleteOldUsage(",
+    where: "before",
+    when: "untilMs !== null",
+  },
+} as const satisfies Record<string, Point>;
+
 const ALL_POINTS: Readonly<Record<string, Point>> = {
   ...KILL_POINTS,
   ...RENTAL_KILL_POINTS,
   ...ALERT_KILL_POINTS,
   ...ARCHIVE_KILL_POINTS,
+  ...CALL_ARCHIVE_KILL_POINTS,
 };
 export type ArchivePoint = keyof typeof ARCHIVE_KILL_POINTS;
+export type CallArchivePoint = keyof typeof CALL_ARCHIVE_KILL_POINTS;
 export type RentalPoint = keyof typeof RENTAL_KILL_POINTS;
 export type AlertPoint = keyof typeof ALERT_KILL_POINTS | "settled" | "outbox written" | "consumer wrote";
-export type PointName = keyof typeof KILL_POINTS | RentalPoint | AlertPoint | ArchivePoint;
+export type PointName = keyof typeof KILL_POINTS | RentalPoint | AlertPoint | ArchivePoint | CallArchivePoint;
 
 export const pointsIn = (file: string): readonly Point[] =>
   Object.values(ALL_POINTS).filter((point) => point.file === file);
@@ -159,6 +180,8 @@ const QUICKER_ARCHIVE = [
   { file: "core/archive/part.ts", from: "HOUR_MS = 3_600_000", to: "HOUR_MS = 3_000" },
   { file: "core/archive/cut.ts", from: "LEAST_AGE_MS = 26 * HOUR_MS", to: "LEAST_AGE_MS = 1_000" },
   { file: "core/archive/cut.ts", from: "FOLDED_AT_ONCE = 2_000", to: "FOLDED_AT_ONCE = 2" },
+  { file: "platform/d1/usage-events.ts", from: "HOUR_MS = 3_600_000", to: "HOUR_MS = 3_000" },
+  { file: "platform/d1/usage-hours.ts", from: "GRACE_MS = 10 * 60_000", to: "GRACE_MS = 500" },
   { file: ARCHIVER, from: "FIRST_RETRY_MS = 30_000", to: "FIRST_RETRY_MS = 500" },
   { file: ARCHIVER, from: "HOLDS_LEAVE_MS = 600_000", to: "HOLDS_LEAVE_MS = 500" },
   {

@@ -198,6 +198,8 @@ describe("accounts", () => {
       `INSERT INTO resources (id, kind, tag, upstream, price_rule, row, live, created_at_ms)
        VALUES (1000, 'instance', 't', 'u', 'p', '${JSON.stringify(machine)}', 0, 1)`,
     );
+    const credit = { amount_usd: 1, reference: "invoice-9", note: "Paid by Alice" };
+    await done("POST", "/accounts/named/credits", credit);
     const ledger = await done("GET", "/accounts/named/ledger");
 
     // The deletion of before ended between the object and the books.
@@ -223,10 +225,12 @@ describe("accounts", () => {
       const stored = await env.BOOKS.prepare(`select * from "${name}"`).all();
       expect(JSON.stringify(stored.results), name).not.toMatch(NAMES);
     }
-    for (const table of ["account", "teams", "keys", "resources"]) {
+    for (const table of ["account", "teams", "keys", "resources", "entries"]) {
       expect(JSON.stringify(await rows(stub, `SELECT * FROM ${table}`)), table).not.toMatch(NAMES);
     }
-    expect(await done("GET", "/accounts/named/ledger")).toEqual(ledger);
+    expect(ledger.data[0].note).toBe("Paid by Alice");
+    const data = ledger.data.map((entry: Json) => ({ ...entry, note: null }));
+    expect(await done("GET", "/accounts/named/ledger")).toEqual({ ...ledger, data });
     expect((await done("GET", "/audit/named")).ok).toBe(true);
   });
 

@@ -168,6 +168,54 @@ describe("raw events leave the books", () => {
   });
 });
 
+describe("D1 that fails", () => {
+  const failing = (query: string): D1Database =>
+    new Proxy(env.BOOKS, {
+      get(books, name: keyof D1Database) {
+        if (name !== "prepare") return Reflect.get(books, name).bind(books);
+        return (sql: string) => {
+          if (sql.includes(query)) throw new Error("D1 is down");
+          return books.prepare(sql);
+        };
+      },
+    });
+
+  it.each([
+    ["insert into call_parts", []],
+    ["update call_parts set state = 'kept'", ["planned"]],
+    ["set archived_until_ms", ["kept"]],
+    ["delete from usage_events", ["kept"]],
+  ])("at '%s': no event leaves, and the next run goes on", async (query, states) => {
+    const { id, number } = await newAccount();
+    await deliver([message(at(id, 0.5), at(id, 0.6))]);
+    const short = { USAGE_RETENTION_DAYS: "1" };
+    await run(48, { ...short, BOOKS: failing(query) });
+    expect((await parts()).map(({ state }) => state)).toEqual(states);
+    expect(await countWritten()).toBe(2);
+    await run(49, short);
+    expect(await parts()).toMatchObject([{ state: "kept", lines: 2 }]);
+    expect(new Set((await linesOf(number)).map((line) => line.event_id)).size).toBe(2);
+    expect(await countWritten()).toBe(0);
+    expect((await report("group_by=account"))[0]).toMatchObject({ calls: 2 });
+  });
+});
+
+describe("a part that is read back otherwise than it was put", () => {
+  it("is not kept, its events stay, and it is told", async () => {
+    const { id } = await newAccount();
+    await deliver([message(at(id, 0.5))]);
+    shop.breaks = "lie";
+    await run(48, { USAGE_RETENTION_DAYS: "1" });
+    expect(await parts()).toMatchObject([{ state: "planned" }]);
+    expect(await countWritten()).toBe(1);
+    expect(logged.join()).toContain("archive.differs");
+    shop.breaks = null;
+    await run(49, { USAGE_RETENTION_DAYS: "1" });
+    expect(await parts()).toMatchObject([{ state: "kept" }]);
+    expect(await countWritten()).toBe(0);
+  });
+});
+
 describe("a run that dies", () => {
   it.each(["before put", "after put", "get"] as const)("%s: the next writes the same part, once", async (breaks) => {
     const { id, number } = await newAccount();

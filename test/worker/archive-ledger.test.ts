@@ -2,6 +2,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { foldsAtMs } from "../../src/core/archive/cut.ts";
+import { livesOf } from "../../src/platform/account/settings.ts";
 import {
   breakStorage,
   call,
@@ -235,6 +237,18 @@ describe("a failure", () => {
     },
   );
 
+  it("to read back what was put stops the account's archive, until it is read as it was", async () => {
+    const { stub, number } = await begun();
+    shop.breaks = "lie";
+    await runDurableObjectAlarm(stub);
+    expect(await parts(stub)).toMatchObject([{ state: "planned" }]);
+    expect(logged.join()).toContain("archive.differs");
+    shop.breaks = null;
+    advance(HOUR);
+    await settledAlarms(stub);
+    await whole(stub, number);
+  });
+
   it("of the object's disk at each write leaves neither a gap nor a double", async () => {
     for (const query of ["INSERT INTO parts", "UPDATE parts SET state = 'kept'"]) {
       const { stub, number } = await begun();
@@ -430,6 +444,33 @@ describe("folding", () => {
     expect((await stub.audit())?.problems).toEqual([]);
   });
 
+  it.each(["get", "lie"] as const)("waits while the part cannot be matched once more (%s)", async (breaks) => {
+    const { stub } = await archivedParty({ ms: 27 * HOUR, bytes: 1e12 });
+    shop.breaks = breaks;
+    setTime(START + 40 * HOUR);
+    await runDurableObjectAlarm(stub);
+    expect(await entries(stub)).toHaveLength(13);
+    expect((await parts(stub)).map(({ state }) => state)).toEqual(["kept", "kept"]);
+    shop.breaks = null;
+    advance(HOUR);
+    await settledAlarms(stub);
+    expect(await entries(stub)).toHaveLength(3);
+    await expectSound(stub);
+  });
+
+  it.each(["INSERT INTO folded", "DELETE FROM entries"])("whose '%s' fails leaves all as it was", async (query) => {
+    const { stub } = await archivedParty({ ms: 27 * HOUR, bytes: 1e12 });
+    const mend = await breakStorage(stub, (text) => text.startsWith(query));
+    setTime(START + 40 * HOUR);
+    await runDurableObjectAlarm(stub);
+    expect([(await entries(stub)).length, await rows(stub, "SELECT * FROM folded")]).toEqual([13, []]);
+    await mend();
+    advance(60_000);
+    await settledAlarms(stub);
+    expect(await entries(stub)).toHaveLength(3);
+    await expectSound(stub);
+  });
+
   it("that dies in the middle of a part goes on with it", async () => {
     const { stub } = await archivedParty({ ms: 27 * HOUR, bytes: 1e12 });
     const mend = await breakStorage(stub, (text) => text.startsWith("UPDATE parts SET state = 'folded'"));
@@ -442,6 +483,16 @@ describe("folding", () => {
     await settledAlarms(stub);
     expect(await entries(stub)).toHaveLength(3);
     await expectSound(stub);
+  });
+
+  it("keeps to the defaults where a setting is no number above 0, and never to less than 26 hours", () => {
+    const of = (days: string, bytes: string) =>
+      livesOf({ ARCHIVE: env.TEST_ARCHIVE, LEDGER_DETAIL_DAYS: days, LEDGER_DETAIL_BYTES: bytes } as unknown as Env)
+        .archive;
+    for (const odd of ["", "0", "-3", "many", "NaN"]) expect(of(odd, odd)).toEqual(DETAIL);
+    expect(of("40", "2e9")).toEqual({ ms: 40 * DAY_MS, bytes: 2e9 });
+    expect(foldsAtMs(START, 1, of("0.01", "0.5")!)).toBe(START + 27 * HOUR);
+    expect(livesOf({} as Env).archive).toBeNull();
   });
 
   it("leaves an unknown end of long ago an unknown end", async () => {

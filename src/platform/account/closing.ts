@@ -1,4 +1,4 @@
-/** Closes the account: its keys stop, its ledger stays, names and metadata go. What still costs money is in the way. */
+/** Closes the account: its keys stop, its ledger stays, names, metadata and notes go. What still costs money is in the way. */
 import type { Closing } from "../../core/account/account-service.ts";
 import { hourlyKinds, liveKinds } from "./compute/seat.ts";
 import { expireDue } from "./expiry.ts";
@@ -12,5 +12,6 @@ export function closeAccount(books: Books, nowMs: number): Closing {
   books.tenants.close(nowMs);
   books.keys.forgetNames();
   books.resources.forgetNames();
+  books.ledger.forgetNotes();
   return { kind: "closed" };
 }

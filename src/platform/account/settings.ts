@@ -29,6 +29,9 @@ const DEFAULT_DETAIL_DAYS = 35;
 const DEFAULT_DETAIL_BYTES = 1_500_000_000;
 const DEFAULT_LEASE_USD = 1;
 
+/** A slip must not send charges away sooner than they were to go. */
+const positive = (text: string | undefined, otherwise: number): number => (Number(text) > 0 ? Number(text) : otherwise);
+
 /**
  * At least one TTL longer than the TTL: a call ends one TTL before its longest life, and must be renewed at least once.
  */
@@ -53,8 +56,8 @@ export function livesOf(
     dayMs: Number(env.COMPUTE_DAY_MS) || 24 * TRUE_HOUR_MS,
   };
   const detail = {
-    ms: (Number(env.LEDGER_DETAIL_DAYS) || DEFAULT_DETAIL_DAYS) * 24 * TRUE_HOUR_MS,
-    bytes: Number(env.LEDGER_DETAIL_BYTES) || DEFAULT_DETAIL_BYTES,
+    ms: positive(env.LEDGER_DETAIL_DAYS, DEFAULT_DETAIL_DAYS) * 24 * TRUE_HOUR_MS,
+    bytes: positive(env.LEDGER_DETAIL_BYTES, DEFAULT_DETAIL_BYTES),
   };
   const archive = env.ARCHIVE ? detail : null;
   const jobMs = Number(env.JOB_DEADLINE_MS) || DEFAULT_JOB_LIFE_MS;

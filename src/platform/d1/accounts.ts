@@ -81,7 +81,8 @@ export async function renameAccount(books: D1Database, account: AccountRow, name
 
 const CHANGES_WITHOUT_NAMES = `
   update changes set actor_name = iif(actor_kind = 'key', actor, actor_name),
-    before = json_remove(before, '$.name', '$.metadata', '$.user'), after = json_remove(after, '$.name', '$.metadata', '$.user')
+    before = json_remove(before, '$.name', '$.metadata', '$.user', '$.note'),
+    after = json_remove(after, '$.name', '$.metadata', '$.user', '$.note')
   where account = ?1`;
 /** The name of a key or of what was rented becomes its id. */
 const ALERTS_WITHOUT_NAMES = `

@@ -7,6 +7,7 @@
  */
 import type { StoredRow } from "../../core/archive/call-line.ts";
 import { BLOCK_LINES, HOUR_MS, type PartRecord } from "../../core/archive/part.ts";
+import { type PartRow, recordOf } from "../archive/part-row.ts";
 
 /** A place in the order of an hour's rows. */
 interface Place {
@@ -26,25 +27,16 @@ export interface CallPart extends PartRecord, RowSpan {
   readonly late: number;
 }
 
-type Stored = {
+type Stored = PartRow & {
   account: number;
-  n: number;
   state: string;
-  hour_ms: number;
   from_row: number;
   through_row: number;
   after_ms: number;
   after_row: number;
   last_ms: number;
   last_row: number;
-  lines: number;
   late: number;
-  nano_usd: number;
-  bytes: number;
-  footer_bytes: number;
-  blocks: string;
-  sha256: string;
-  etag: string;
 };
 
 const BEGINNING: Place = { atMs: 0, row: 0 };
@@ -92,15 +84,18 @@ export async function unarchivedIn(books: D1Database, hourMs: number): Promise<r
   return results;
 }
 
-/** Moves the mark to the end of an hour, if every raw event up to there is in a part that is kept. */
+/**
+ * Moves the mark to the end of an hour, if every raw event up to there is in a part that is kept. An hour whose raw
+ * events left before has parts and no events.
+ */
 export async function advance(books: D1Database, hourMs: number): Promise<boolean> {
   const since = "max(archived_until_ms, kept_from_ms)";
   const { meta } = await books
     .prepare(
-      `update usage_progress set archived_until_ms = ?1 where ${since} < ?1
-         and (select count(*) from usage_events where ended_ms >= ${since} and ended_ms < ?1)
-           = (select coalesce(sum(lines), 0) from call_parts
-              where hour_ms >= ${since} and hour_ms < ?1 and state = 'kept')`,
+      `update usage_progress set archived_until_ms = ?1 where ${since} < ?1 and not exists (
+         select 1 from (select ended_ms - ended_ms % ${HOUR_MS} as hour, count(*) as events from usage_events
+           where ended_ms >= ${since} and ended_ms < ?1 group by 1)
+         where events <> (select coalesce(sum(lines), 0) from call_parts where hour_ms = hour and state = 'kept'))`,
     )
     .bind(hourMs + HOUR_MS)
     .run();
@@ -209,20 +204,10 @@ export async function listCallParts(
 }
 
 const partOf = (stored: Stored): CallPart => ({
-  series: "calls",
-  account: stored.account,
-  n: stored.n,
-  hourMs: stored.hour_ms,
+  ...recordOf(stored, "calls", stored.account),
   fromRow: stored.from_row,
   throughRow: stored.through_row,
   after: { atMs: stored.after_ms, row: stored.after_row },
   last: { atMs: stored.last_ms, row: stored.last_row },
-  lines: stored.lines,
   late: stored.late,
-  nanoUsd: stored.nano_usd,
-  bytes: stored.bytes,
-  footerBytes: stored.footer_bytes,
-  blocks: JSON.parse(stored.blocks) as number[],
-  sha256: stored.sha256,
-  etag: stored.etag,
 });

@@ -1,4 +1,5 @@
 /** D1's sums come back from the parts of the archive, as they were. */
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, it } from "vitest";
@@ -43,6 +44,15 @@ function fill(at: SqliteBooks): void {
   }
 }
 
+async function sum(at: SqliteBooks): Promise<void> {
+  // The types of D1 are not those of Node.
+  const d1 = (file: string) => import(join(import.meta.dirname, `../../../src/platform/d1/${file}.ts`));
+  const { sumHours } = await d1("usage-hours");
+  const { sumDays } = await d1("usage-days");
+  await sumHours(at.books, START + 100 * HOUR_MS, 1_000);
+  await sumDays(at.books, 100);
+}
+
 const dump = (at: SqliteBooks, table: string) =>
   at.database
     .prepare(`select * from ${table} order by 1, 2, 3, 4, 5`)
@@ -52,13 +62,14 @@ const dump = (at: SqliteBooks, table: string) =>
 function partsOf(at: SqliteBooks): Buffer[] {
   const rows = dump(at, "usage_events") as Record<string, string | number | null>[];
   const byHour = Map.groupBy(rows, (row) => Number(row.ended_ms) - (Number(row.ended_ms) % HOUR_MS));
+  let n = 0;
   return [...byHour].map(([hour_ms, some]) => {
     const lines = some.map(callPartLine);
     const block = gzipSync(lines.map(({ text }) => `${text}\n`).join(""));
     const nano_usd = lines.reduce((sum, { nanoUsd }) => sum + nanoUsd, 0);
     const told = { version: 1, series: "calls", account: 7, hour_ms, n: 1, lines: lines.length, nano_usd } as const;
     const calls = lines.map(({ callId }) => hashOf(callId));
-    return Buffer.concat([block, gzipSync(footerText({ ...told, blocks: [block.length], calls }))]);
+    return Buffer.concat([block, gzipSync(footerText({ ...told, n: ++n, blocks: [block.length], calls }))]);
   });
 }
 
@@ -74,14 +85,6 @@ it("knows each column of the table", () => {
 it("gives the same events, hours and days again, however often it is run", async () => {
   const before = new SqliteBooks(":memory:");
   fill(before);
-  const sum = async (at: SqliteBooks) => {
-    // The types of D1 are not those of Node.
-    const d1 = (file: string) => import(join(import.meta.dirname, `../../../src/platform/d1/${file}.ts`));
-    const { sumHours } = await d1("usage-hours");
-    const { sumDays } = await d1("usage-days");
-    await sumHours(at.books, START + 100 * HOUR_MS, 1_000);
-    await sumDays(at.books, 100);
-  };
   await sum(before);
   const sql = restoringSql(partsOf(before), USAGE_COLUMNS);
   const after = new SqliteBooks(":memory:");
@@ -92,6 +95,40 @@ it("gives the same events, hours and days again, however often it is run", async
     expect(dump(after, table), table).toEqual(dump(before, table));
   }
   expect(dump(after, "usage_hours").length).toBeGreaterThan(20);
+});
+
+it("gives the parts' records and the account's number again, and leaves what is there as it is", () => {
+  const before = new SqliteBooks(":memory:");
+  fill(before);
+  const parts = partsOf(before);
+  const after = new SqliteBooks(":memory:");
+  const [first] = parts as [Buffer];
+  after.database.exec(restoringSql(parts, USAGE_COLUMNS));
+  const records = dump(after, "call_parts");
+  expect(records).toHaveLength(parts.length);
+  const digest = (name: string) => createHash(name).update(first).digest("hex");
+  const line = { lines: 3, late: 0, state: "kept", account: 7, last_ms: START + 40 * 60_000, bytes: first.length };
+  expect(records[0]).toMatchObject({ ...line, sha256: digest("sha256"), etag: digest("md5") });
+  // Events that come later have higher rows: they make a further part.
+  expect(new Set(records.map((record) => `${record.from_row} ${record.through_row}`))).toEqual(new Set(["60 60"]));
+  expect(dump(after, "accounts")).toMatchObject([{ number: 7, id: "acme", name: "acme", opened_ms: START }]);
+  after.database.exec("update accounts set name = 'Acme'; update call_parts set state = 'planned' where n = 1");
+  after.database.exec(restoringSql([first], USAGE_COLUMNS));
+  expect(dump(after, "accounts")).toMatchObject([{ name: "Acme" }]);
+  expect(dump(after, "call_parts")[0]).toMatchObject({ state: "planned" });
+});
+
+it("sums no hour again of which only a part came back", async () => {
+  const books = new SqliteBooks(":memory:");
+  fill(books);
+  const [first] = partsOf(books) as [Buffer];
+  // Its sum knows another account's calls too, whose raw events left long ago.
+  books.database.exec("update usage_events set event_id = 'o-' || event_id, account = 'other'");
+  await sum(books);
+  books.database.exec("delete from usage_events");
+  books.database.exec(restoringSql([first], USAGE_COLUMNS));
+  expect(dump(books, "usage_events")).toHaveLength(3);
+  expect(books.database.prepare("select * from usage_late_hours").all()).toEqual([]);
 });
 
 it("refuses a part of a ledger", () => {

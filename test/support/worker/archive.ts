@@ -16,10 +16,10 @@ declare global {
 export const DAY_MS = 86_400_000;
 export const DETAIL: DetailLimits = { ms: 35 * DAY_MS, bytes: 1_500_000_000 };
 
-/** `breaks`: what the bucket does not do now, and in which moment of it. */
+/** `breaks`: what the bucket does not do now, and in which moment of it; `lie`: what it gives is not what was put. */
 export interface TestBucket {
   readonly bucket: R2Bucket;
-  breaks: "before put" | "after put" | "get" | null;
+  breaks: "before put" | "after put" | "get" | "lie" | null;
 }
 
 export function testBucket(): TestBucket {
@@ -33,7 +33,11 @@ export function testBucket(): TestBucket {
   };
   const get = async (...asked: Parameters<R2Bucket["get"]>) => {
     if (test.breaks === "get") throw new Error("no get");
-    return real.get(...asked);
+    const found = await real.get(...asked);
+    if (test.breaks !== "lie" || !found) return found;
+    const bytes = new Uint8Array(await found.arrayBuffer());
+    bytes[Math.floor(bytes.length / 2)]! ^= 1;
+    return { etag: found.etag, arrayBuffer: async () => bytes.buffer };
   };
   const rest = {
     head: (name: string) => real.head(name),

@@ -193,6 +193,11 @@ export class Ledger {
     return { creditsNanoUsd: BigInt(sum), creditCount: count, credits: rows.toArray().map(toEntry) };
   }
 
+  /** The account is closed: what somebody wrote beside a credit may name a person. Its reference stays. */
+  forgetNotes(): void {
+    this.#sql.exec("UPDATE entries SET note = NULL WHERE reference IS NOT NULL AND note IS NOT NULL");
+  }
+
   byReference(reference: string): LedgerEntry | undefined {
     const [stored] = this.#sql
       .exec<StoredEntry>(`SELECT ${COLUMNS} FROM entries WHERE reference = ?`, reference)

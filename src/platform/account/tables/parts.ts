@@ -6,23 +6,15 @@
 import type { LedgerPart, PartsAsked } from "../../../core/archive/archived-ledger.ts";
 import { closesAtMs, type DetailLimits, FOLDED_AT_ONCE, foldsAtMs, type LastPart } from "../../../core/archive/cut.ts";
 import { HOUR_MS } from "../../../core/archive/part.ts";
+import { type PartRow, recordOf } from "../../archive/part-row.ts";
 import type { Sql } from "../schema.ts";
 
-type Stored = {
-  n: number;
+type Stored = PartRow & {
   state: string;
-  hour_ms: number;
   more: number;
   first_id: number;
   last_id: number;
-  lines: number;
-  nano_usd: number;
   balance_nano_usd: number;
-  bytes: number;
-  footer_bytes: number;
-  blocks: string;
-  sha256: string;
-  etag: string;
   folded_through: number;
 };
 
@@ -238,17 +230,7 @@ export class Parts {
 
 function toPart(stored: Stored, account: number): LedgerPart {
   return {
-    series: "ledger",
-    account,
-    hourMs: stored.hour_ms,
-    n: stored.n,
-    lines: stored.lines,
-    nanoUsd: stored.nano_usd,
-    bytes: stored.bytes,
-    footerBytes: stored.footer_bytes,
-    blocks: JSON.parse(stored.blocks) as number[],
-    sha256: stored.sha256,
-    etag: stored.etag,
+    ...recordOf(stored, "ledger", account),
     firstId: stored.first_id,
     lastId: stored.last_id,
     more: stored.more === 1,
