@@ -5,10 +5,11 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, expect, it, vi } from "vitest";
-import { type AccountNumber, asId } from "../../src/core/ids.ts";
+import { type AccountNumber, asId, type CallId } from "../../src/core/ids.ts";
 import { Account } from "../../src/platform/account/object.ts";
 import { accountObject } from "../../src/platform/account/stub.ts";
 import { currentModel } from "../../src/platform/d1/models.ts";
+import { readSecrets } from "../../src/platform/secrets.ts";
 import { ComputeService, Renter, serveCompute } from "../support/worker/compute-service.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
@@ -363,4 +364,46 @@ it("a clock that is set back ends no rental's hold", async () => {
     open_holds: 0,
     balance_usd: expect.closeTo(100 - PRICE / 6, 8),
   });
+});
+
+it("and a launch wait for money that is leased out, and for nothing else", async () => {
+  const scene = await Scene.make(24 * PRICE);
+  await done("PATCH", `/accounts/${scene.renter.id}`, { compute_upstream: scene.service.id });
+  const secrets = await readSecrets(env);
+  if (!secrets.ok) throw new Error("no secrets");
+  const keyDigest = await secrets.secrets.digestOf(scene.renter.key);
+  const account = accountObject(env, scene.renter.number as AccountNumber);
+  const leased = async () => {
+    const id = asId<CallId>(crypto.randomUUID());
+    const wanted = { requests: 1, tokens: 1, nanoUsd: 1_000_000 };
+    const { leases } = await account.report({ calls: [], over: [], asks: [{ id, keyDigest, wanted }] });
+    expect(leases[0]).toMatchObject({ id });
+    return () => account.report({ calls: [], over: [{ id, admitted: 0 }], asks: [] });
+  };
+  const soon = <Answer>(answer: Promise<Answer>) =>
+    Promise.race([answer, new Promise((resolve) => setTimeout(() => resolve("waits"), 150))]);
+  const more = () => scene.put({ hourly: { ...HOURLY, replicas: 3 } });
+  expect(await soon(more())).toMatchObject({ status: 402 });
+  const giveBack = await leased();
+  const short = scene.put();
+  expect(await soon(short)).toBe("waits");
+  await giveBack();
+  expect((await short).status).toBe(200);
+  await done("DELETE", `/instances/${scene.id}`);
+
+  // A launch holds an hour of a GPU.
+  await done("POST", `/accounts/${scene.renter.id}/credits`, {
+    kind: "correction",
+    amount_usd: 0.25 - 24 * PRICE,
+    reference: "all but an hour",
+  });
+  const giveBackToo = await leased();
+  expect(await soon(scene.renter.launch({ region_id: "nowhere" }))).toMatchObject({ status: 400 });
+  const launch = scene.renter.launch();
+  expect(await soon(launch)).toBe("waits");
+  await giveBackToo();
+  const launched = await launch;
+  expect(launched.status).toBe(202);
+  expect((await scene.renter.ask("POST", `/gpu-instances/${launched.body.id}/terminate`)).status).toBe(202);
+  expect(await scene.audit()).toMatchObject({ ok: true, problems: [] });
 });

@@ -121,6 +121,10 @@ export function gpuRefusal({ rows, maxGpus, by }: Facts, more: number): Refused 
   return undefined;
 }
 
+/** Whether it is the word of `moneyRefusal`. */
+export const isShortOfMoney = (refusal: Refusal): boolean =>
+  refusal.kind === "budget_spent" || (refusal.kind === "compute" && refusal.refusal.kind === "no_credit");
+
 /** Why `amountNanoUsd` cannot be held. */
 export function moneyRefusal({ money, budgets, nowMs }: Facts, amountNanoUsd: number): Refused | undefined {
   const room = moneyRoom(money);

@@ -43,6 +43,16 @@ export class LeaseWaits {
     }
   }
 
+  /**
+   * What is decided, a second time where it was short of room and leases have some that soon comes back. Null: too many
+   * wait already. What is short must have changed nothing.
+   */
+  async decided<Decision>(decide: () => Decision, isShort: (decision: Decision) => boolean): Promise<Decision | null> {
+    const first = decide();
+    if (!isShort(first) || !this.#store.transact(({ leases }, nowMs) => leases.soonClosed(nowMs))) return first;
+    return (await this.closed()) ? decide() : null;
+  }
+
   /** Waits until each of these is closed or over. */
   async over(leases: readonly OpenLease[]): Promise<void> {
     if (leases.length === 0) return;

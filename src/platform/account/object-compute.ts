@@ -12,6 +12,7 @@ import type {
   ServiceRequest,
 } from "../../core/compute/calls.ts";
 import type { Observation, Observer } from "../../core/compute/control.ts";
+import { LEASE_MS } from "../../core/leases/slice.ts";
 import { brokerOf } from "../broker/broker-stub.ts";
 import { Compute } from "./compute/compute.ts";
 import { beginHourly, endHourly } from "./compute/inference.ts";
@@ -21,7 +22,7 @@ import { NEVER_OPENED } from "./object-store.ts";
 import { TenantCalls } from "./object-tenant.ts";
 
 export abstract class ComputeCalls extends TenantCalls implements ComputeAccount, Observer {
-  protected readonly rented = new Compute(this.store, (upstream) => brokerOf(this.env, upstream));
+  protected readonly rented = new Compute(this.store, this.leaseWaits, (upstream) => brokerOf(this.env, upstream));
 
   async compute(request: ComputeRequest): Promise<ComputeAnswer> {
     return this.rented.call(request);
@@ -52,7 +53,11 @@ export abstract class ComputeCalls extends TenantCalls implements ComputeAccount
   }
 
   async beginHourly(asked: HourlyBegin): Promise<HourlyBegun | undefined> {
-    return this.store.transact((books, nowMs) => beginHourly(books, asked, nowMs));
+    const begun = await this.leaseWaits.decided(
+      () => this.store.transact((books, nowMs) => beginHourly(books, asked, nowMs)),
+      (decided) => decided?.kind === "refused",
+    );
+    return begun ?? { kind: "refused", refusal: { kind: "busy", retryAfterMs: LEASE_MS } };
   }
 
   async endHourly(rental: number, unused = false): Promise<void> {

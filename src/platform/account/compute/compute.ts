@@ -13,7 +13,7 @@ import type { ComputeAnswer, ComputeRequest, ComputeState } from "../../../core/
 import { stopMachine } from "../../../core/compute/changes.ts";
 import type { BrokerPort, ControlAnswer, Observation } from "../../../core/compute/control.ts";
 import { controlOf, launchKeyOf } from "../../../core/compute/control-calls.ts";
-import { type AnyCall, refuse } from "../../../core/compute/facts.ts";
+import { type AnyCall, isShortOfMoney, refuse } from "../../../core/compute/facts.ts";
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
 import { isMachine, isStorage, type ResourceKind, type ResourceRow } from "../../../core/compute/resource.ts";
 import { nextOf, rowAnswered, rowSent } from "../../../core/compute/rows.ts";
@@ -22,9 +22,11 @@ import { endStorage } from "../../../core/compute/storage-rules.ts";
 import { readName } from "../../../core/compute/upstream-documents.ts";
 import { COMPUTE_ROWS } from "../../../core/endpoints/compute/compute-table.ts";
 import { asId, type CallId } from "../../../core/ids.ts";
+import { LEASE_MS } from "../../../core/leases/slice.ts";
 import { refused } from "../../../core/outcome.ts";
 import { log } from "../../log.ts";
 import { within } from "../../wait.ts";
+import type { LeaseWaits } from "../lease-waits.ts";
 import type { Books } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
@@ -46,13 +48,15 @@ const NEVER_OPENED = refused({ kind: "bad_key", why: "unknown" });
 
 export class Compute {
   readonly #store: Store;
+  readonly #leaseWaits: LeaseWaits;
   readonly #broker: (upstream: string) => BrokerPort;
   readonly #watching: Watching;
   /** Rows with a call under way: one at a time each. */
   readonly #busy = new Set<number>();
 
-  constructor(store: Store, broker: (upstream: string) => BrokerPort) {
+  constructor(store: Store, leaseWaits: LeaseWaits, broker: (upstream: string) => BrokerPort) {
     this.#store = store;
+    this.#leaseWaits = leaseWaits;
     this.#broker = broker;
     this.#watching = new Watching(store, broker);
   }
@@ -68,9 +72,11 @@ export class Compute {
     const copied = request.sharedUpstreams.includes(upstream);
     const offered = await offeredFor(this.#broker(upstream), upstream, endpoint, copied);
     if (!offered) return refuse({ kind: "unavailable", retryAfterMs: null });
-    const decision = this.#store.transact((books, nowMs) =>
-      decideCompute(books, request, endpoint, admitted, offered, nowMs),
+    const decision = await this.#leaseWaits.decided(
+      () => this.#store.transact((books, nowMs) => decideCompute(books, request, endpoint, admitted, offered, nowMs)),
+      (decided) => decided?.ok === false && isShortOfMoney(decided.refusal),
     );
+    if (decision === null) return refused({ kind: "busy", retryAfterMs: LEASE_MS });
     if (!decision) return NEVER_OPENED;
     if (!decision.ok) return decision;
     const { answer, send } = decision.decided;
