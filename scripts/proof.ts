@@ -72,6 +72,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
       "rental-kills",
       "storage-kills",
       "archive-kills",
+      "failure/restore",
     ],
     env: { PROOF: "1" },
   },

@@ -32,7 +32,8 @@ export async function findArchived(archive: CallArchive, callId: string): Promis
   const ended = parts.filter(({ last }) => last.atMs >= madeMs);
   for (let at = 0; at < ended.length; at += AT_ONCE) {
     const some = ended.slice(at, at + AT_ONCE);
-    // Once the call is found, only parts with corrections may have more of it.
+    // Once the call is found, only one that expired may have more, in parts with corrections.
+    if (found.some(({ late, outcome }) => !late && outcome !== "expired")) break;
     const wanted = found.length === 0 ? some : some.filter(({ late }) => late > 0);
     found.push(...(await Promise.all(wanted.map((part) => eventsOf(archive.bucket, part, call)))).flat());
   }
