@@ -40,7 +40,6 @@ export function CallsPage<Row extends { readonly id: string }>({ path, filters, 
         list={list}
         name="calls"
         caption="Calls"
-        ordered
         columns={columns}
         idOf={({ id }) => id}
         empty="No such calls. Clear the filters, or wait some seconds after a call has ended."

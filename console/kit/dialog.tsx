@@ -1,15 +1,23 @@
 /** Dialogs and their forms: the browser's own `dialog`, which keeps the focus and closes by Escape. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { named } from "./format.ts";
 import { Fault } from "./notices.tsx";
 
 export function Dialog({ title, onClose, children }: { title: string; onClose(): void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => element.current?.showModal(), []);
+  useEffect(() => {
+    const [dialog, opener] = [element.current, document.activeElement];
+    dialog?.showModal();
+    return () => {
+      dialog?.close();
+      setTimeout(() => returnFocus(opener));
+    };
+  }, []);
   return (
-    <dialog ref={element} onClose={onClose} aria-label={title}>
+    <dialog ref={element} onClose={onClose} aria-label={named(title)}>
       <header>
-        <h2>{title}</h2>
+        <h2>{named(title)}</h2>
         <button type="button" class="plain" aria-label="Close" onClick={() => element.current?.close()}>
           ×
         </button>
@@ -17,6 +25,13 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
       {children}
     </dialog>
   );
+}
+
+/** To the button that opened the dialog; to the page where it is gone too, as with what was deleted. */
+function returnFocus(opener: Element | null): void {
+  if (document.activeElement !== document.body) return;
+  if (opener instanceof HTMLElement) opener.focus();
+  if (document.activeElement === document.body) document.getElementById("main")?.focus();
 }
 
 export interface Field {
@@ -44,6 +59,7 @@ export function Form({ fields, submit, danger, children, onSubmit }: FormProps) 
   const [state, setState] = useState<{ busy: boolean; error?: Error }>({ busy: false });
   const send = async (event: SubmitEvent) => {
     event.preventDefault();
+    if (state.busy) return;
     const form = event.currentTarget as HTMLFormElement;
     const typed = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()]));
     setState({ busy: true });
@@ -62,7 +78,7 @@ export function Form({ fields, submit, danger, children, onSubmit }: FormProps) 
       {children}
       <Fault error={state.error} />
       <div class="buttons">
-        <button type="submit" class={danger ? "danger" : undefined} disabled={state.busy}>
+        <button type="submit" class={danger ? "danger" : undefined} aria-disabled={state.busy}>
           {state.busy ? "Working…" : submit}
         </button>
       </div>
@@ -149,19 +165,22 @@ export const Confirm = ({
 
 /** A text to copy, such as a secret or an example. */
 export function Copied({ text, label }: { text: string; label: string }) {
-  const [done, setDone] = useState(false);
+  const [done, setDone] = useState<"Copied" | "Selected: copy it by hand">();
+  const shown = useRef<HTMLElement>(null);
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setDone(true);
-    setTimeout(() => setDone(false), 1_500);
+    // Browsers have no clipboard for pages on http, or refuse it.
+    const copied = await Promise.resolve(navigator.clipboard?.writeText(text).then(() => true)).catch(() => false);
+    if (!copied && shown.current) getSelection()?.selectAllChildren(shown.current);
+    setDone(copied ? "Copied" : "Selected: copy it by hand");
+    if (copied) setTimeout(() => setDone(undefined), 1_500);
   };
   return (
     <section class="copied" aria-label={label}>
       <pre tabIndex={0}>
-        <code>{text}</code>
+        <code ref={shown}>{text}</code>
       </pre>
       <button type="button" class="plain" onClick={copy}>
-        <span aria-live="polite">{done ? "Copied" : "Copy"}</span>
+        <span aria-live="polite">{done ?? "Copy"}</span>
       </button>
     </section>
   );

@@ -42,8 +42,7 @@ export function Filters({ of }: { of: readonly Filter[] }) {
       )}
       {span && (
         <span class="quiet">
-          {query.from ? time(new Date(query.from).toISOString()) : "the beginning"} to{" "}
-          {query.to ? time(new Date(query.to).toISOString()) : "now"}
+          {query.from ? moment(query.from) : "the beginning"} to {query.to ? moment(query.to) : "now"}
         </span>
       )}
       {filtered && (
@@ -60,4 +59,7 @@ export function Filters({ of }: { of: readonly Filter[] }) {
     </form>
   );
 }
+/** What stands in the address may be any text; the API reads `-1h` too. */
+const moment = (text: string): string => (Number.isNaN(Date.parse(text)) ? text : time(new Date(text).toISOString()));
+
 export const OUTCOMES = ["completed", "client_gone", "stream_broken", "failed", "expired", "refused"];

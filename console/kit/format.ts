@@ -57,3 +57,10 @@ export function hours(value: number | null): string {
 }
 /** `input_tokens` as words. */
 export const words = (name: string): string => name.replaceAll("_", " ").replace("usd", "USD");
+/**
+ * What others chose as a name, with nothing in it that turns the text around or that nobody sees: as the command line
+ * shows it.
+ */
+export const named = (text: string): string =>
+  text.replace(UNSEEN, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
+const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]/gu;

@@ -3,6 +3,8 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { useLocation } from "preact-iso/router";
 import { signOut } from "./api.ts";
+import { named } from "./format.ts";
+import { Act } from "./notices.tsx";
 
 export interface Place {
   readonly path: string;
@@ -52,17 +54,15 @@ export function Frame({
             ))}
           </nav>
           <div class="who">
-            <span title={who}>{who}</span>
-            <small>{role}</small>
-            <button type="button" class="plain" onClick={signOut}>
-              Sign out
-            </button>
+            <span title={named(who)}>{named(who)}</span>
+            <small>{named(role)}</small>
+            <Act label="Sign out" run={signOut} />
+            <small class="quiet">All times are UTC. Every figure is the API's own.</small>
           </div>
         </details>
       </header>
       <main id="main" ref={main} tabIndex={-1}>
         {children}
-        <footer class="quiet">All times are UTC. Every figure is the API's own.</footer>
       </main>
     </div>
   );
@@ -74,9 +74,18 @@ const isAt = (path: string, place: string): boolean =>
 /** Beside the page the menu is always open. */
 const wide = (): boolean => matchMedia("(min-width: 900px)").matches;
 
-export const Head = ({ title, children }: { title: ComponentChildren; children?: ComponentChildren }) => (
-  <header class="page">
-    <h1>{title}</h1>
+export const Head = ({
+  title,
+  coming = false,
+  children,
+}: {
+  title: string;
+  /** The title is not the last word yet: what stands below it waits, since it would move. */
+  coming?: boolean;
+  children?: ComponentChildren;
+}) => (
+  <header class={coming ? "page coming" : "page"}>
+    <h1>{named(title)}</h1>
     <div class="tools">{children}</div>
   </header>
 );

@@ -3,11 +3,12 @@ import { useState } from "preact/hooks";
 import { link } from "./address.ts";
 import { api, part } from "./api.ts";
 import { Confirm, Copied, Dialog, type Field, Form, Opens, type Typed } from "./dialog.tsx";
-import { ago, time, usd, usdBrief } from "./format.ts";
+import { ago, named, time, usd, usdBrief } from "./format.ts";
 import { limitFields, limitsTyped } from "./limits.tsx";
 import { useList } from "./list.ts";
-import { Badge, Fault } from "./notices.tsx";
-import { type Column, Table } from "./table.tsx";
+import { ListTable } from "./list-table.tsx";
+import { Act, Badge } from "./notices.tsx";
+import type { Column } from "./table.tsx";
 import type { Key, NewKey, Team } from "./types.ts";
 
 interface Props {
@@ -28,17 +29,14 @@ export function Keys({ root, account }: Props) {
   const teamFields = teamOptions(teams.rows ?? []);
   return (
     <>
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="keys"
         caption="Keys"
         columns={columns(account, (key) => (
           <Actions root={root} of={key} teams={teamFields} onMade={shown} onDone={list.reload} />
         ))}
-        rows={list.rows}
         idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
         empty="No key yet. Make one: it is shown once, and works at once."
         actions={
           <Opens label="New key" title="New key">
@@ -78,7 +76,7 @@ const columns = (
     name: "name",
     label: "Name",
     value: ({ name }) => name,
-    cell: (key) => <a href={link("/calls", { account, key: key.id })}>{key.name}</a>,
+    cell: (key) => <a href={link("/calls", { account, key: key.id })}>{named(key.name)}</a>,
   },
   {
     name: "last_four",
@@ -187,13 +185,10 @@ function Actions({ root, of: key, teams, onMade, onDone }: ActionsProps) {
           />
           <hr />
           <div class="buttons">
-            <button
-              type="button"
-              class="plain"
-              onClick={() => api("PATCH", path, { blocked: !key.blocked }).then(close).then(onDone)}
-            >
-              {key.blocked ? "Unblock" : "Block"}
-            </button>
+            <Act
+              label={key.blocked ? "Unblock" : "Block"}
+              run={() => api("PATCH", path, { blocked: !key.blocked }).then(close).then(onDone)}
+            />
             <Rotate
               path={path}
               onMade={(made) => {

@@ -1,7 +1,7 @@
 /** Limits in forms, and how much of each is used. */
 
 import type { Field, Typed } from "./dialog.tsx";
-import { count, time, usd, words } from "./format.ts";
+import { count, named, time, usd, words } from "./format.ts";
 import { Bar } from "./notices.tsx";
 import type { Limits, Schemas } from "./types.ts";
 
@@ -47,7 +47,7 @@ export function LevelBars({ level }: { level: Schemas["Level"] }) {
   return (
     <div class="level">
       <h3>
-        {words(level.level)} <span class="quiet">{level.level === "account" ? "" : level.name}</span>
+        {words(level.level)} <span class="quiet">{level.level === "account" ? "" : named(level.name)}</span>
       </h3>
       {level.limits.length === 0 && <p class="quiet">No limit is set.</p>}
       {level.limits.map(({ limit, used, allowed, left, frees_at }) => (

@@ -1,4 +1,4 @@
-/** A table of a list of the API: what failed stands above it, and a list that failed at once is an empty one. */
+/** A table of a list of the API: what failed stands above it, and of a list that failed at once nobody says that it is empty. */
 import type { Listed } from "./list.ts";
 import { Fault } from "./notices.tsx";
 import { Table, type TableProps } from "./table.tsx";
@@ -9,7 +9,7 @@ export function ListTable<Row>({ list, ...table }: Props<Row>) {
   return (
     <>
       <Fault error={list.error} retry={list.reload} />
-      <Table {...table} rows={list.rows ?? (list.error ? [] : undefined)} busy={list.busy} more={list.more} />
+      {(list.rows || !list.error) && <Table {...table} rows={list.rows} busy={list.busy} more={list.more} />}
     </>
   );
 }

@@ -27,9 +27,10 @@ export function useLoad<Data>(
     return () => stop.abort();
   }, [...inputs, round]);
   useEffect(() => {
-    if (everyMs === undefined) return;
+    if (everyMs === undefined || state.loading) return;
+    // Counted from the last answer: one that takes longer than this is waited for.
     const timer = setInterval(() => document.visibilityState === "visible" && reload(), everyMs);
     return () => clearInterval(timer);
-  }, [everyMs, reload]);
+  }, [everyMs, reload, state.loading]);
   return { data: state.data, error: state.error, loading: state.loading, reload };
 }

@@ -1,5 +1,6 @@
 /** What a page says besides its data: faults, states, figures, bars. */
 import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { Refused } from "./api.ts";
 import type { Loaded } from "./load.ts";
 
@@ -25,7 +26,43 @@ export function Ready<Data>({ of, children }: { of: Loaded<Data>; children: (dat
   return (
     <>
       <Fault error={of.error} retry={of.reload} />
-      {of.data !== undefined ? children(of.data) : !of.error && <p class="quiet loading">Loading…</p>}
+      {of.data !== undefined ? children(of.data) : !of.error && <Waiting />}
+    </>
+  );
+}
+
+const LONG_MS = 5_000;
+/** A word that something is on its way; after a while, what may be the matter. */
+export function Waiting() {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), LONG_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    <p class="quiet loading" role="status">
+      {long ? "Still loading: the gateway is slow to answer. Wait, or reload the page." : "Loading…"}
+    </p>
+  );
+}
+
+/** A button that acts at once, and says what went wrong. */
+export function Act({ label, run, kind = "plain" }: { label: string; run(): Promise<unknown>; kind?: "plain" }) {
+  const [state, setState] = useState<{ busy: boolean; error?: Error }>({ busy: false });
+  const act = () => {
+    if (state.busy) return;
+    setState({ busy: true });
+    run().then(
+      () => setState({ busy: false }),
+      (error: Error) => setState({ busy: false, error }),
+    );
+  };
+  return (
+    <>
+      <button type="button" class={kind} aria-disabled={state.busy} onClick={act}>
+        {label}
+      </button>
+      <Fault error={state.error} />
     </>
   );
 }

@@ -1,7 +1,10 @@
 /** A table: sorted and searched by the address, exported as CSV. What it shows is what the API gave. */
 import type { ComponentChildren } from "preact";
+import { useMemo, useState } from "preact/hooks";
 import { useAddress } from "./address.ts";
 import { type Cell, csv, save } from "./csv.ts";
+import { count, named } from "./format.ts";
+import { Waiting } from "./notices.tsx";
 
 export interface Column<Row> {
   readonly name: string;
@@ -24,18 +27,20 @@ export interface TableProps<Row> {
   readonly empty: ComponentChildren;
   readonly more?: (() => void) | undefined;
   readonly busy?: boolean;
-  /** Instead of the rows that are here, such as the API's own report. */
-  readonly exportFrom?: string;
   readonly actions?: ComponentChildren;
-  /** The rows come in the API's order, and a part of them only: no sorting. */
-  readonly ordered?: boolean;
 }
 
+/** A browser takes seconds to lay out thousands of rows; the others are sorted, searched and exported all the same. */
+const ROWS_AT_ONCE = 100;
+
 export function Table<Row>(props: TableProps<Row>) {
-  const { name, caption, columns, rows, idOf, empty, more, busy, actions, ordered } = props;
+  const { name, columns, rows, idOf, empty, more, busy, actions } = props;
+  const caption = named(props.caption);
   const { query, set } = useAddress();
-  const [sort, find] = [ordered ? "" : (query[`${name}.sort`] ?? ""), query[`${name}.q`] ?? ""];
-  const shown = arrange(rows ?? [], columns, sort, find);
+  const [most, setMost] = useState(ROWS_AT_ONCE);
+  const [sort, find] = [query[`${name}.sort`] ?? "", query[`${name}.q`] ?? ""];
+  const found = useMemo(() => arrange(rows ?? [], columns, sort, find), [rows, columns, sort, find]);
+  const shown = found.slice(0, most);
   return (
     <section class="table" aria-busy={busy || rows === undefined}>
       <div class="tools">
@@ -48,7 +53,7 @@ export function Table<Row>(props: TableProps<Row>) {
         />
         <span class="grow" />
         {actions}
-        <Export {...props} rows={shown} />
+        <Export {...props} rows={found} />
       </div>
       <section class="scroll" tabIndex={0} aria-label={caption}>
         <table>
@@ -56,13 +61,7 @@ export function Table<Row>(props: TableProps<Row>) {
           <thead>
             <tr>
               {columns.map((column) => (
-                <Head
-                  key={column.name}
-                  column={column}
-                  sort={sort}
-                  fixed={ordered}
-                  onSort={(by) => set({ [`${name}.sort`]: by })}
-                />
+                <Head key={column.name} column={column} sort={sort} onSort={(by) => set({ [`${name}.sort`]: by })} />
               ))}
             </tr>
           </thead>
@@ -71,7 +70,7 @@ export function Table<Row>(props: TableProps<Row>) {
               <tr key={idOf(row)}>
                 {columns.map((column) => (
                   <td key={column.name} class={column.number ? "number" : undefined}>
-                    {column.cell ? column.cell(row) : (column.value(row) ?? "–")}
+                    {column.cell ? column.cell(row) : text(column.value(row))}
                   </td>
                 ))}
               </tr>
@@ -79,39 +78,45 @@ export function Table<Row>(props: TableProps<Row>) {
           </tbody>
         </table>
       </section>
-      {rows === undefined && <p class="quiet">Loading…</p>}
+      {rows === undefined && <Waiting />}
       {rows !== undefined && shown.length === 0 && (
         <div class="empty">{find ? `Nothing here has “${find}”.` : empty}</div>
       )}
-      {more && (
+      {found.length > most && (
+        <button type="button" class="plain" onClick={() => setMost(most + ROWS_AT_ONCE)}>
+          Show more of {count(found.length)} rows
+        </button>
+      )}
+      {found.length <= most && more && (
         <button type="button" class="plain" disabled={busy} onClick={more}>
           {busy ? "Loading…" : "Show more"}
         </button>
       )}
+      {more && (sort || find) && <small> Sorted and searched are the rows that are here.</small>}
     </section>
   );
 }
 
+const text = (value: Cell): Cell => (value === null ? "–" : typeof value === "string" ? named(value) : value);
+
+/** Pressed once it sorts down, twice up; a third time brings back the API's order. */
 function Head<Row>({
-  column,
+  column: { name, label, number },
   sort,
-  fixed,
   onSort,
 }: {
   column: Column<Row>;
   sort: string;
-  fixed?: boolean | undefined;
   onSort(by: string): void;
 }) {
-  const down = sort === `-${column.name}`;
-  const sorted = down ? "descending" : sort === column.name ? "ascending" : undefined;
+  const down = sort === `-${name}`;
+  const sorted = down ? "descending" : sort === name ? "ascending" : undefined;
+  const next = { none: `-${name}`, descending: name, ascending: "" }[sorted ?? "none"];
   return (
-    <th scope="col" class={column.number ? "number" : undefined} aria-sort={sorted}>
-      {fixed || column.label === "" ? (
-        column.label
-      ) : (
-        <button type="button" class="head" onClick={() => onSort(down ? column.name : `-${column.name}`)}>
-          {column.label}
+    <th scope="col" class={number ? "number" : undefined} aria-sort={sorted}>
+      {label && (
+        <button type="button" class="head" onClick={() => onSort(next)}>
+          {label}
           <span aria-hidden="true">{sorted === undefined ? "" : down ? " ↓" : " ↑"}</span>
         </button>
       )}
@@ -119,14 +124,7 @@ function Head<Row>({
   );
 }
 
-function Export<Row>({ name, columns, rows, exportFrom }: TableProps<Row>) {
-  if (exportFrom) {
-    return (
-      <a class="button plain" href={exportFrom} download data-native>
-        CSV
-      </a>
-    );
-  }
+function Export<Row>({ name, columns, rows }: TableProps<Row>) {
   const lines = () => [
     columns.map((column) => column.name),
     ...(rows ?? []).map((row) => columns.map((column) => column.value(row))),

@@ -4,8 +4,9 @@ import { Confirm, type Field, Form, Opens } from "./dialog.tsx";
 import { ago, usd, usdBrief } from "./format.ts";
 import { limitFields, limitsTyped } from "./limits.tsx";
 import { useList } from "./list.ts";
-import { Badge, Fault } from "./notices.tsx";
-import { type Column, Table } from "./table.tsx";
+import { ListTable } from "./list-table.tsx";
+import { Act, Badge } from "./notices.tsx";
+import type { Column } from "./table.tsx";
 import type { Team } from "./types.ts";
 
 const fields = (of?: Team): Field[] => [
@@ -16,34 +17,29 @@ const fields = (of?: Team): Field[] => [
 export function Teams({ root }: { root: string }) {
   const list = useList<Team>(`${root}/teams`, { limit: 500 });
   return (
-    <>
-      <Fault error={list.error} retry={list.reload} />
-      <Table
-        name="teams"
-        caption="Teams"
-        columns={columns((team) => <Actions root={root} of={team} onDone={list.reload} />)}
-        rows={list.rows}
-        idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
-        empty="No team yet. A team gives several keys a common budget and common limits."
-        actions={
-          <Opens label="New team" title="New team">
-            {(close) => (
-              <Form
-                fields={fields()}
-                submit="Make the team"
-                onSubmit={async (typed) => {
-                  await api("POST", `${root}/teams`, { name: typed.name, ...limitsTyped(typed) });
-                  close();
-                  list.reload();
-                }}
-              />
-            )}
-          </Opens>
-        }
-      />
-    </>
+    <ListTable
+      list={list}
+      name="teams"
+      caption="Teams"
+      columns={columns((team) => <Actions root={root} of={team} onDone={list.reload} />)}
+      idOf={({ id }) => id}
+      empty="No team yet. A team gives several keys a common budget and common limits."
+      actions={
+        <Opens label="New team" title="New team">
+          {(close) => (
+            <Form
+              fields={fields()}
+              submit="Make the team"
+              onSubmit={async (typed) => {
+                await api("POST", `${root}/teams`, { name: typed.name, ...limitsTyped(typed) });
+                close();
+                list.reload();
+              }}
+            />
+          )}
+        </Opens>
+      }
+    />
   );
 }
 
@@ -99,13 +95,10 @@ function Actions({ root, of: team, onDone }: { root: string; of: Team; onDone():
           />
           <hr />
           <div class="buttons">
-            <button
-              type="button"
-              class="plain"
-              onClick={() => api("PATCH", path, { blocked: !team.blocked }).then(close).then(onDone)}
-            >
-              {team.blocked ? "Unblock" : "Block"}
-            </button>
+            <Act
+              label={team.blocked ? "Unblock" : "Block"}
+              run={() => api("PATCH", path, { blocked: !team.blocked }).then(close).then(onDone)}
+            />
             <Confirm
               label="Delete"
               title={`Delete ${team.name}?`}

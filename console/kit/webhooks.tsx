@@ -5,7 +5,7 @@ import { Confirm, Copied, Dialog, Form, Opens } from "./dialog.tsx";
 import { ago, time } from "./format.ts";
 import { useList } from "./list.ts";
 import { ListTable } from "./list-table.tsx";
-import { Badge, Fault } from "./notices.tsx";
+import { Act, Badge } from "./notices.tsx";
 import type { Column } from "./table.tsx";
 import type { Schemas } from "./types.ts";
 
@@ -153,7 +153,7 @@ function Deliveries({ at }: { at: string }) {
       name: "id",
       label: "",
       value: ({ id }) => id,
-      cell: (one) => (one.state === "pending" ? "" : <Again run={() => resend(one)} />),
+      cell: (one) => (one.state === "pending" ? "" : <Act label="Send again" run={() => resend(one)} />),
     },
   ];
   return (
@@ -161,22 +161,9 @@ function Deliveries({ at }: { at: string }) {
       list={list}
       name="deliveries"
       caption="Deliveries"
-      ordered
       columns={columns}
       idOf={({ id }) => id}
       empty="Nothing was sent in 30 days."
     />
-  );
-}
-
-function Again({ run }: { run(): Promise<unknown> }) {
-  const [error, setError] = useState<Error>();
-  return (
-    <>
-      <button type="button" class="plain" onClick={() => run().catch(setError)}>
-        Send again
-      </button>
-      <Fault error={error} />
-    </>
   );
 }

@@ -7,7 +7,7 @@ import { Head } from "../kit/frame.tsx";
 import { Keys } from "../kit/keys.tsx";
 import { LevelBars, limitFields, limitsTyped } from "../kit/limits.tsx";
 import { type Loaded, useLoad } from "../kit/load.ts";
-import { Facts, Figures, Ready } from "../kit/notices.tsx";
+import { Act, Facts, Figures, Ready } from "../kit/notices.tsx";
 import { StatementOf } from "../kit/statement.tsx";
 import { Teams } from "../kit/teams.tsx";
 import type { Account, Schemas } from "../kit/types.ts";
@@ -25,12 +25,17 @@ const TABS = [
   ["audit", "Audit"],
 ] as const;
 
-export function AccountPage({ account: id = "", tab = "" }: { account?: string; tab?: string }) {
+/** Nothing of one account stays on the page of another. */
+export const AccountPage = ({ account = "", tab = "" }: { account?: string; tab?: string }) => (
+  <Page key={account} id={account} tab={tab} />
+);
+
+function Page({ id, tab }: { id: string; tab: string }) {
   const path = `/admin/accounts/${part(id)}`;
   const loaded = useLoad((signal) => get<Account>(path, {}, signal), [path, tab]);
   return (
     <>
-      <Head title={loaded.data?.name ?? id}>
+      <Head title={loaded.data?.name ?? id} coming={!loaded.data && !loaded.error}>
         <code>{id}</code>
         <a class="button plain" href={link("/calls", { account: id })}>
           Calls
@@ -103,9 +108,7 @@ function State({ account, path, reload }: { account: Account; path: string; relo
         </Opens>
         <PlanForm account={account} path={path} onDone={reload} />
         {account.blocked ? (
-          <button type="button" onClick={() => change({ blocked: false })}>
-            Unblock
-          </button>
+          <Act label="Unblock" run={() => change({ blocked: false })} />
         ) : (
           <Confirm
             label="Block"

@@ -3,11 +3,12 @@ import { useLocation } from "preact-iso/router";
 import { link } from "../kit/address.ts";
 import { api } from "../kit/api.ts";
 import { Form, Opens } from "../kit/dialog.tsx";
-import { day, usd, usdBrief } from "../kit/format.ts";
+import { day, named, usd, usdBrief } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
-import { Badge, Fault } from "../kit/notices.tsx";
-import { type Column, Table } from "../kit/table.tsx";
+import { ListTable } from "../kit/list-table.tsx";
+import { Badge } from "../kit/notices.tsx";
+import type { Column } from "../kit/table.tsx";
 import type { Account } from "../kit/types.ts";
 
 export const stateOf = ({ deleted_at, blocked }: Account): string =>
@@ -24,7 +25,7 @@ const COLUMNS: readonly Column<Account>[] = [
     name: "name",
     label: "Name",
     value: ({ name }) => name,
-    cell: ({ id, name }) => <a href={link(`/accounts/${id}`)}>{name}</a>,
+    cell: ({ id, name }) => <a href={link(`/accounts/${id}`)}>{named(name)}</a>,
   },
   { name: "id", label: "Id", value: ({ id }) => id, cell: ({ id }) => <code>{id}</code> },
   {
@@ -57,15 +58,12 @@ export function Accounts() {
   return (
     <>
       <Head title="Accounts" />
-      <Fault error={list.error} retry={list.reload} />
-      <Table
+      <ListTable
+        list={list}
         name="accounts"
         caption="Accounts"
         columns={COLUMNS}
-        rows={list.rows}
         idOf={({ id }) => id}
-        busy={list.busy}
-        more={list.more}
         empty="No account yet. Make one, then give it a key."
         actions={
           <Opens label="New account" title="New account">

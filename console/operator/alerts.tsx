@@ -46,7 +46,6 @@ export function Alerts() {
         list={list}
         name="alerts"
         caption="Alerts"
-        ordered
         columns={COLUMNS}
         idOf={({ id }) => id}
         empty="Nothing of this kind in 30 days."

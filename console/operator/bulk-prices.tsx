@@ -1,5 +1,5 @@
 /** Raises or lowers many prices at once: dated rows, shown before they are written, and written one after another. */
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, part } from "../kit/api.ts";
 import { kindOf } from "../kit/dialog.tsx";
 import { usd, words } from "../kit/format.ts";
@@ -37,24 +37,42 @@ function changes(rows: readonly PriceRow[], pattern: string, percent: number): C
   });
 }
 
-export function BulkChange({ rows, onDone }: { rows: readonly PriceRow[]; onDone(): void }) {
+interface Props {
+  readonly rows: readonly PriceRow[];
+  onDone(): void;
+  /** Closed while it wrote: the model that is being written is the last one. */
+  onStopped(written: number, of: number): void;
+}
+
+export function BulkChange({ rows, onDone, onStopped }: Props) {
   const [typed, setTyped] = useState({ pattern: "", percent: "10", from: "" });
   const [state, setState] = useState<{ done: number; busy: boolean; error?: Error }>({ done: 0, busy: false });
   const planned = changes(rows, typed.pattern.trim(), Number(typed.percent));
+  const closed = useRef(false);
+  useEffect(
+    () => () => {
+      closed.current = true;
+    },
+    [],
+  );
   const write = async () => {
     setState({ done: 0, busy: true });
+    let done = 0;
     try {
-      for (const [index, { model, free, prices }] of planned.entries()) {
+      for (const { model, free, prices } of planned) {
+        if (closed.current) return onStopped(done, planned.length);
         await api("PUT", `/admin/models/${part(model)}/prices`, {
           prices,
           free,
           ...(typed.from && { from: `${typed.from}:00Z` }),
         });
-        setState({ done: index + 1, busy: true });
+        done += 1;
+        setState({ done, busy: true });
       }
       onDone();
     } catch (error) {
-      setState((now) => ({ ...now, busy: false, error: error as Error }));
+      if (closed.current) return onStopped(done, planned.length);
+      setState({ done, busy: false, error: error as Error });
     }
   };
   const field = (name: keyof typeof typed, label: string, type: string, hint: string) => (
@@ -90,7 +108,12 @@ export function BulkChange({ rows, onDone }: { rows: readonly PriceRow[]; onDone
           {state.done} of {planned.length} are written. What is written stays.
         </p>
       )}
-      {state.busy && <progress aria-label="Prices written" max={planned.length} value={state.done} />}
+      {state.busy && (
+        <p role="status">
+          <progress aria-label="Prices written" max={planned.length} value={state.done} />
+          Closing this stops it: what is written stays.
+        </p>
+      )}
       <div class="buttons">
         <button type="button" disabled={state.busy || planned.length === 0 || !Number(typed.percent)} onClick={write}>
           {state.busy ? `Writing ${state.done} of ${planned.length}…` : "Write these prices"}

@@ -9,7 +9,9 @@ import { useLoad } from "../kit/load.ts";
 import { Badge, Facts, Ready } from "../kit/notices.tsx";
 import type { ProvedCall, Schemas } from "../kit/types.ts";
 
-export function CallPage({ call: id = "" }: { call?: string }) {
+export const CallPage = ({ call = "" }: { call?: string }) => <Page key={call} id={call} />;
+
+function Page({ id }: { id: string }) {
   const loaded = useLoad((signal) => get<ProvedCall>(`/admin/calls/${part(id)}`, {}, signal), [id]);
   return (
     <>

@@ -66,7 +66,6 @@ export function Changes() {
         list={list}
         name="changes"
         caption="Changes"
-        ordered
         columns={COLUMNS}
         idOf={({ id }) => String(id)}
         empty="Nobody changed anything of this kind."

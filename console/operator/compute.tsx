@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { link } from "../kit/address.ts";
 import { all, api, get, type Page, part } from "../kit/api.ts";
 import { Confirm } from "../kit/dialog.tsx";
-import { hours, usd, usdBrief, words } from "../kit/format.ts";
+import { hours, named, usd, usdBrief, words } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useLoad } from "../kit/load.ts";
 import { Badge, Fault, Figures, Ready } from "../kit/notices.tsx";
@@ -108,7 +108,7 @@ function columns(accounts: readonly Account[], reload: () => void): readonly Col
       value: (seen) => accountOf(seen)?.id ?? null,
       cell: (seen) => {
         const account = accountOf(seen);
-        return account ? <a href={link(`/accounts/${account.id}`)}>{account.name}</a> : "–";
+        return account ? <a href={link(`/accounts/${account.id}`)}>{named(account.name)}</a> : "–";
       },
     },
     {

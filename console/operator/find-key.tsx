@@ -125,13 +125,13 @@ export function FindKey() {
         <button type="submit">Find</button>
       </form>
       <Fault error={loaded.error} retry={loaded.reload} />
-      {find && loaded.loading && progress && (
-        <p role="status">
-          Looking into the keys of {progress.of} accounts{" "}
-          <progress aria-label="Accounts read" max={progress.of} value={progress.done} />
+      {find && loaded.loading && (
+        <p role="status" aria-busy="true">
+          Looking into the keys of {progress ? `${progress.of} accounts ` : "all accounts "}
+          <progress aria-label="Accounts read" max={progress?.of} value={progress?.done} />
         </p>
       )}
-      {find && !loaded.loading ? (
+      {find && !loaded.loading && loaded.data ? (
         <Table
           name="found"
           caption="Keys found"

@@ -4,8 +4,8 @@ import { api } from "../kit/api.ts";
 import { Form, Opens } from "../kit/dialog.tsx";
 import { time, usd, words } from "../kit/format.ts";
 import { useList } from "../kit/list.ts";
-import { Fault } from "../kit/notices.tsx";
-import { type Column, Table } from "../kit/table.tsx";
+import { ListTable } from "../kit/list-table.tsx";
+import type { Column } from "../kit/table.tsx";
 import type { Account, Schemas } from "../kit/types.ts";
 
 type Entry = Schemas["LedgerEntry"];
@@ -43,60 +43,54 @@ const COLUMNS: readonly Column<Entry>[] = [
 export function Ledger({ path, account, onBooked }: { path: string; account: Account; onBooked(): void }) {
   const list = useList<Entry>(`${path}/ledger`, { limit: 100 });
   return (
-    <>
-      <Fault error={list.error} retry={list.reload} />
-      <Table
-        name="ledger"
-        caption={`Ledger of ${account.name}`}
-        ordered
-        columns={COLUMNS}
-        rows={list.rows}
-        idOf={({ id }) => String(id)}
-        busy={list.busy}
-        more={list.more}
-        empty="Nothing was booked yet. Book a credit, so that its calls can be paid."
-        actions={
-          <Opens label="Book a credit" title="Book a credit">
-            {(close) => (
-              <Form
-                fields={[
-                  {
-                    name: "kind",
-                    label: "Kind",
-                    options: [
-                      ["top_up", "top-up: money came in"],
-                      ["refund", "refund: paid back, below zero"],
-                      ["correction", "correction: either sign"],
-                    ],
-                  },
-                  { name: "amount_usd", label: "Amount, USD", type: "number", required: true },
-                  {
-                    name: "reference",
-                    label: "Reference",
-                    required: true,
-                    hint: "Counts once: sent again, nothing is booked twice",
-                  },
-                  { name: "call_id", label: "Call", hint: "Of a correction: the call that it is about" },
-                  { name: "note", label: "Note" },
-                ]}
-                submit="Book"
-                onSubmit={async ({ kind, amount_usd, reference, call_id, note }) => {
-                  await api("POST", `${path}/credits`, {
-                    kind,
-                    amount_usd,
-                    reference,
-                    ...(call_id && { call_id }),
-                    ...(note && { note }),
-                  });
-                  close();
-                  list.reload();
-                  onBooked();
-                }}
-              />
-            )}
-          </Opens>
-        }
-      />
-    </>
+    <ListTable
+      list={list}
+      name="ledger"
+      caption={`Ledger of ${account.name}`}
+      columns={COLUMNS}
+      idOf={({ id }) => String(id)}
+      empty="Nothing was booked yet. Book a credit, so that its calls can be paid."
+      actions={
+        <Opens label="Book a credit" title="Book a credit">
+          {(close) => (
+            <Form
+              fields={[
+                {
+                  name: "kind",
+                  label: "Kind",
+                  options: [
+                    ["top_up", "top-up: money came in"],
+                    ["refund", "refund: paid back, below zero"],
+                    ["correction", "correction: either sign"],
+                  ],
+                },
+                { name: "amount_usd", label: "Amount, USD", type: "number", required: true },
+                {
+                  name: "reference",
+                  label: "Reference",
+                  required: true,
+                  hint: "Counts once: sent again, nothing is booked twice",
+                },
+                { name: "call_id", label: "Call", hint: "Of a correction: the call that it is about" },
+                { name: "note", label: "Note" },
+              ]}
+              submit="Book"
+              onSubmit={async ({ kind, amount_usd, reference, call_id, note }) => {
+                await api("POST", `${path}/credits`, {
+                  kind,
+                  amount_usd,
+                  reference,
+                  ...(call_id && { call_id }),
+                  ...(note && { note }),
+                });
+                close();
+                list.reload();
+                onBooked();
+              }}
+            />
+          )}
+        </Opens>
+      }
+    />
   );
 }

@@ -9,7 +9,9 @@ import { type Column, Table } from "../kit/table.tsx";
 import type { Model, PriceRow } from "../kit/types.ts";
 import { pricesText } from "./models.tsx";
 
-export function ModelPage({ model: name = "" }: { model?: string }) {
+export const ModelPage = ({ model = "" }: { model?: string }) => <Page key={model} name={model} />;
+
+function Page({ name }: { name: string }) {
   const path = `/admin/models/${part(name)}`;
   const loaded = useLoad((signal) => get<Model>(path, {}, signal), [path]);
   return (
@@ -35,7 +37,6 @@ export function ModelPage({ model: name = "" }: { model?: string }) {
             <Table
               name="rows"
               caption={`Price rows of ${name}`}
-              ordered
               columns={columns(model, path, loaded.reload)}
               rows={model.history}
               idOf={({ from }) => from ?? "none"}

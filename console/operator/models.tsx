@@ -1,4 +1,6 @@
 /** The price book: what every model costs and brings, and what each alias's targets do to the margin. */
+
+import { useState } from "preact/hooks";
 import { link } from "../kit/address.ts";
 import { all } from "../kit/api.ts";
 import { Opens } from "../kit/dialog.tsx";
@@ -102,9 +104,15 @@ export function Models() {
     ]);
     return { rows, targets: aliases.flatMap((alias) => alias.margins.map((_, index): Target => ({ alias, index }))) };
   }, []);
+  const [stopped, setStopped] = useState("");
   return (
     <>
       <Head title="Models and prices" />
+      {stopped && (
+        <p class="fault" role="alert">
+          {stopped}
+        </p>
+      )}
       <Ready of={loaded}>
         {({ rows, targets }) => (
           <>
@@ -121,7 +129,14 @@ export function Models() {
                     <BulkChange
                       rows={rows}
                       onDone={() => {
+                        setStopped("");
                         close();
+                        loaded.reload();
+                      }}
+                      onStopped={(written, of) => {
+                        setStopped(
+                          `Closed while it wrote: ${written} of ${of} models have their new prices, the others keep theirs.`,
+                        );
                         loaded.reload();
                       }}
                     />

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { link } from "../kit/address.ts";
 import { api, part } from "../kit/api.ts";
 import { Confirm, Copied, Dialog, Form, Opens } from "../kit/dialog.tsx";
-import { ago, day } from "../kit/format.ts";
+import { ago, day, named } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
 import { ListTable } from "../kit/list-table.tsx";
@@ -28,7 +28,7 @@ export function Operators() {
       name: "name",
       label: "Name",
       value: ({ name }) => name,
-      cell: ({ id, name }) => <a href={link("/changes", { actor: id })}>{name}</a>,
+      cell: ({ id, name }) => <a href={link("/changes", { actor: id })}>{named(name)}</a>,
     },
     { name: "role", label: "Role", value: ({ role }) => role },
     {

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { useLocation } from "preact-iso/router";
 import { link, useAddress } from "../kit/address.ts";
 import { all, get, type Page } from "../kit/api.ts";
-import { brief, count, hours, ms, percent, usd, usdBrief } from "../kit/format.ts";
+import { brief, count, hours, ms, named, percent, usd, usdBrief } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useLoad } from "../kit/load.ts";
 import { type Figure, Figures, Ready } from "../kit/notices.tsx";
@@ -75,7 +75,7 @@ function AccountFilter({
       {value && !accounts.some(({ id }) => id === value) && <option value={value}>{value}</option>}
       {accounts.map(({ id, name }) => (
         <option key={id} value={id}>
-          {name}
+          {named(name)}
         </option>
       ))}
     </select>
@@ -171,7 +171,7 @@ const DRY: readonly Column<Dry>[] = [
     name: "account",
     label: "Account",
     value: ({ account }) => account.id,
-    cell: ({ account }) => <a href={link(`/accounts/${account.id}`)}>{account.name}</a>,
+    cell: ({ account }) => <a href={link(`/accounts/${account.id}`)}>{named(account.name)}</a>,
   },
   {
     name: "available",

@@ -68,7 +68,9 @@ const ERRORS: readonly Column<Health["errors"][number]>[] = [
   { name: "ms", label: "After", number: true, value: ({ ms: took }) => took, cell: ({ ms: took }) => ms(took) },
 ];
 
-export function UpstreamPage({ upstream: id = "" }: { upstream?: string }) {
+export const UpstreamPage = ({ upstream = "" }: { upstream?: string }) => <Page key={upstream} id={upstream} />;
+
+function Page({ id }: { id: string }) {
   const path = `/admin/upstreams/${part(id)}`;
   const stored = useLoad((signal) => get<Upstream>(path, {}, signal), [path]);
   const health = useLoad(

@@ -1,5 +1,5 @@
 /** One streamed chat: its text as it comes, when its first byte came, and its request id. */
-import { Refused, send } from "../kit/api.ts";
+import { notAnswered, Refused, send } from "../kit/api.ts";
 
 export interface Chat {
   readonly model: string;
@@ -28,21 +28,38 @@ export async function chat(body: Chat, told: Told, signal: AbortSignal): Promise
   if (!response.ok) throw new Refused(response.status, await response.json().catch(() => null));
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (!reader) return;
-  let [rest, first] = ["", true];
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+  let [rest, first, whole] = ["", true, false];
+  const next = () =>
+    reader.read().catch((error: unknown) => {
+      throw notAnswered(error, signal, BROKEN);
+    });
+  for (let part = await next(); !part.done; part = await next()) {
     if (first) told.firstByte(performance.now() - begun);
     first = false;
     const events = (rest + part.value).split("\n\n");
     rest = events.pop() ?? "";
-    for (const event of events) read(event, told);
+    for (const event of events) whole = read(event, told) || whole;
   }
+  if (!whole) throw new Error(BROKEN);
 }
+const BROKEN = "The stream broke off. What had come by then may be charged. Send it again.";
 
-function read(event: string, told: Told): void {
+/** True at the event that ends a stream. */
+function read(event: string, told: Told): boolean {
   const data = event.replace(/^data: ?/, "");
-  if (!event.startsWith("data:") || data === "[DONE]") return;
-  const { choices, error } = JSON.parse(data) as Frame;
-  if (error) throw new Error(error.message ?? "The stream broke off.");
+  if (!event.startsWith("data:")) return false;
+  if (data === "[DONE]") return true;
+  const { choices, error } = frameOf(data);
+  if (error) throw new Error(error.message ?? BROKEN);
   const piece = choices?.[0]?.delta?.content;
   if (piece) told.text(piece);
+  return false;
+}
+
+function frameOf(data: string): Frame {
+  try {
+    return JSON.parse(data) as Frame;
+  } catch {
+    throw new Error(BROKEN);
+  }
 }

@@ -63,7 +63,11 @@ const columns = (reload: () => void): readonly Column<Instance>[] => [
         <Confirm
           label="Terminate"
           title={`Terminate ${name}?`}
-          text="What runs on it is lost. Nothing is charged from now on, and the rest of what is held comes back."
+          text={
+            status === "running"
+              ? "What runs on it is lost. Nothing is charged from now on, and the rest of what is held comes back."
+              : "Only a machine that runs can be ended. Wait until its status here is running; until then it costs nothing."
+          }
           run={() => api("POST", `/gpu-instances/${id}/terminate`).then(reload)}
         />
       ),

@@ -52,6 +52,7 @@ function Try({ models }: { models: readonly CallableModel[] }) {
   const maxTokens = asked.maxTokens ? Number(asked.maxTokens) : undefined;
   const start = async (event: Event) => {
     event.preventDefault();
+    if (run.running) return;
     const control = new AbortController();
     stop.current = control;
     setRun({ ...IDLE, running: true });
@@ -108,10 +109,10 @@ function Try({ models }: { models: readonly CallableModel[] }) {
           <input type="number" min={1} {...field("maxTokens")} />
         </div>
         <div class="buttons">
-          <button type="submit" disabled={run.running}>
+          <button type="submit" aria-disabled={run.running}>
             Send
           </button>
-          <button type="button" class="plain" disabled={!run.running} onClick={() => stop.current?.abort()}>
+          <button type="button" class="plain" aria-disabled={!run.running} onClick={() => stop.current?.abort()}>
             Stop
           </button>
         </div>
@@ -143,14 +144,19 @@ function Try({ models }: { models: readonly CallableModel[] }) {
   );
 }
 
+const costLater = (running: boolean, given: boolean): string =>
+  running ? "when it has ended" : given ? "not reported yet: look under Calls" : "a moment…";
+
 /** How often to look for the call in the reports, and how long: it stands there some seconds after its end. */
 const LOOK_EVERY_MS = 700;
 const LOOKS = 30;
 
 function Cost({ run: { callId, running, firstByteMs } }: { run: Run }) {
   const [call, setCall] = useState<TenantCall>();
+  const [given, setGiven] = useState(false);
   useEffect(() => {
     setCall(undefined);
+    setGiven(false);
     if (running || !callId) return;
     let looks = 0;
     const timer = setInterval(async () => {
@@ -160,6 +166,7 @@ function Cost({ run: { callId, running, firstByteMs } }: { run: Run }) {
       const found = data.find(({ id }) => id === callId);
       if (found) setCall(found);
       if (found || ++looks >= LOOKS) clearInterval(timer);
+      setGiven(looks >= LOOKS);
     }, LOOK_EVERY_MS);
     return () => clearInterval(timer);
   }, [callId, running]);
@@ -168,7 +175,7 @@ function Cost({ run: { callId, running, firstByteMs } }: { run: Run }) {
       <Facts
         of={[
           ["First byte", ms(firstByteMs)],
-          ["Cost", call ? usd(call.charged_usd) : running ? "when it has ended" : "a moment…"],
+          ["Cost", call ? usd(call.charged_usd) : costLater(running, given)],
           ["Usage", call ? usageText(call) || "none" : "–"],
           [
             "Request id",

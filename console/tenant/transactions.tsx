@@ -47,17 +47,18 @@ export function Transactions() {
   return (
     <>
       <Fault error={error} retry={reload} />
-      <Table
-        name="transactions"
-        caption="Transactions"
-        ordered
-        columns={COLUMNS}
-        rows={data}
-        idOf={({ id }) => String(id)}
-        busy={loading}
-        more={more}
-        empty="Nothing was booked yet."
-      />
+      {(data || !error) && (
+        <Table
+          name="transactions"
+          caption="Transactions"
+          columns={COLUMNS}
+          rows={data}
+          idOf={({ id }) => String(id)}
+          busy={loading}
+          more={more}
+          empty="Nothing was booked yet."
+        />
+      )}
     </>
   );
 }

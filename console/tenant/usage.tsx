@@ -122,6 +122,9 @@ function By({
   rows: readonly TenantUsageRow[];
 }) {
   const span = { from: new Date(range.fromMs).toISOString(), to: new Date(range.toMs).toISOString() };
+  const report = apiUrl(
+    withQuery("/account/usage", { from: range.fromMs, to: range.toMs, group_by: group, format: "csv" }),
+  );
   const columns: readonly Column<TenantUsageRow>[] = [
     {
       name: group,
@@ -156,9 +159,11 @@ function By({
         rows={rows}
         idOf={(row) => row[group] ?? ""}
         empty="No calls in this range."
-        exportFrom={apiUrl(
-          withQuery("/account/usage", { from: range.fromMs, to: range.toMs, group_by: group, format: "csv" }),
-        )}
+        actions={
+          <a class="button plain" href={report} download data-native>
+            Whole report
+          </a>
+        }
       />
     </section>
   );

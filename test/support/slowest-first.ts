@@ -7,7 +7,8 @@ import { BaseSequencer } from "vitest/node";
 
 /** Files of test/e2e and test/worker that take 10 s or more, longest first, as `npm test` tells them. */
 const SLOWEST = [
-  "console/tenant-way",
+  "console/pages",
+  "console/trouble",
   "money/video",
   "clients/commands",
   "process/start",

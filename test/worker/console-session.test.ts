@@ -141,6 +141,11 @@ describe("a session", () => {
     const own = await session(key.key);
     const listed = await send("/console/api/admin/accounts?limit=1000", withCookie(first));
     expect(listed.body).toEqual((await call("GET", "/accounts?limit=1000")).body);
+    // No browser keeps it for whoever sits there next.
+    for (const { headers } of [listed, await send("/console/api/account", withCookie(own))]) {
+      expect(headers.get("cache-control")).toBe("no-store");
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+    }
     expect((await send("/console/api/account", withCookie(own))).body.id).toBe(account);
     expect((await send("/console/api/v1/models", withCookie(own))).status).toBe(200);
     expect((await send("/console/api/billing/balance", withCookie(own))).body.balance).toBe(1);

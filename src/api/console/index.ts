@@ -171,7 +171,9 @@ async function serveRow(context: Context<Bindings>, serve: Serve): Promise<Respo
       ? { ...env, signedIn: { operator: session.operator } }
       : { ...env, signedIn: {}, ports: { ...env.ports, signedIn: session.signedIn } };
   const answer = await serve(req.raw, signed, context.executionCtx as ExecutionContext);
+  // What a row answers as a whole response does not get what the context was given above.
   answer.headers.set("x-content-type-options", "nosniff");
+  answer.headers.set("cache-control", "no-store");
   return answer;
 }
 

@@ -1,7 +1,7 @@
 /** The operator's console in a real browser: its session, its policy, its figures. */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
+import { hasBrowser, openBrowser, openPage, signIn, signInByHand } from "../../support/browser.ts";
 import { eventually } from "../../support/eventually.ts";
 import { unique } from "../../support/operator.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
@@ -38,7 +38,7 @@ describe.runIf(hasBrowser)("the console", () => {
     await page.getByLabel("Operator's token or virtual key").fill(`tg-op-${"x".repeat(38)}`);
     await page.keyboard.press("Enter");
     await page.getByRole("alert").waitFor();
-    await signIn(page, ADMIN_TOKEN);
+    await signInByHand(page, ADMIN_TOKEN);
     const [cookie] = await page.context().cookies();
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/", domain: "localhost" });
     expect(cookie?.expires).toBeLessThan(Date.now() / 1_000 + 8 * 3_600 + 60);

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
+import { hasBrowser, openBrowser, openPage, signInByHand } from "../../support/browser.ts";
 import { unique } from "../../support/operator.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
 import { world } from "../../support/world.ts";
@@ -50,7 +50,7 @@ describe.runIf(hasBrowser)("a newcomer", () => {
       atMs = Date.now();
     };
     const { page, complaints } = await openPage(browser, url);
-    await signIn(page, ADMIN_TOKEN);
+    await signInByHand(page, ADMIN_TOKEN);
     done("sign in");
 
     await page.getByRole("link", { name: "Accounts" }).click();

@@ -1,51 +1,14 @@
-/**
- * A tenant's whole way in a real browser, without its operator; and every page as assistive software and small screens
- * find it.
- */
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import type { Browser, Page } from "playwright-core";
+/** A tenant's whole way in a real browser, without its operator. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
-import { Operator } from "../../support/operator.ts";
-import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
+import { hasBrowser, openBrowser, openPage, signIn, signInByHand } from "../../support/browser.ts";
 import type { Tenant } from "../../support/tenant.ts";
+import { world } from "../../support/world.ts";
 
-// A process of its own: with what other tests make, each list is as long as lists get, and axe looks at every cell.
-const tollgate = await TollgateProcess.start();
-afterAll(() => tollgate.stop());
-const operator = new Operator(tollgate);
-const { url } = tollgate;
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-interface Violation {
-  readonly id: string;
-  readonly impact: string | null;
-  readonly nodes: readonly { readonly html: string }[];
-}
-
-interface Axe {
-  readonly axe: { run(options: object): Promise<{ violations: Violation[] }> };
-}
-
-/** What keeps people out, by axe's rules. It is run by the test, not by the page, so the page's policy stays. */
-async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => (globalThis as unknown as Axe).axe.run({ resultTypes: ["violations"] }));
-  return found.violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
-
-/** The page shows its data. */
-async function shown(page: Page): Promise<void> {
-  await page.locator("h1").waitFor();
-  await page.waitForFunction(() => !document.querySelector('[aria-busy="true"], .loading'));
-}
-
-/** How many pixels of the page stand beside the screen. */
-const beside = (page: Page): Promise<number> =>
-  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+const { operator, url } = world();
+const run = promisify(execFile);
 
 describe.runIf(hasBrowser)("a tenant", () => {
   let browser: Browser;
@@ -68,7 +31,7 @@ describe.runIf(hasBrowser)("a tenant", () => {
     await owner.page.getByRole("button", { name: "Close" }).click();
 
     const mine = await openPage(browser, url);
-    await signIn(mine.page, secret, "/playground");
+    await signInByHand(mine.page, secret, "/playground");
     await mine.page.getByLabel("Model").selectOption(model);
     await mine.page.getByLabel("Message").fill("Say hello, please.");
     await mine.page.getByLabel("Longest answer, tokens").fill("24");
@@ -124,70 +87,27 @@ describe.runIf(hasBrowser)("a tenant", () => {
     await page.context().close();
   });
 
-  test("stops a stream: what had come is charged, and the gateway knows that the client left", async () => {
+  test("copies the quickstart, and what it copied works in a shell", async () => {
     const { page, complaints } = await openPage(browser, url);
-    // The page's own call, answered slowly enough to be stopped.
-    const slow = { sandbox_output_tokens: 400, sandbox_frame_delay_ms: 50, max_tokens: 400 };
-    await page.route("**/chat/completions", (route) =>
-      route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ...slow }) }),
-    );
-    await signIn(page, tenant.key, "/playground");
+    await signIn(page, tenant.key, "/quickstart");
     await page.getByLabel("Model").selectOption(model);
-    await page.getByLabel("Message").fill("word");
-    await page.getByRole("button", { name: "Send" }).click();
-    await expect.poll(async () => ((await page.getByRole("log").textContent()) ?? "").length).toBeGreaterThan(0);
-    await page.getByRole("button", { name: "Stop" }).click();
-    await page.getByText("Stopped. What had come by then is charged.").waitFor();
-    const outcomes = async () =>
-      (
-        await operator.call<{ data: { outcome: string }[] }>(
-          "GET",
-          `/calls?account=${tenant.account}&outcome=client_gone`,
-        )
-      ).data.length;
-    await expect.poll(outcomes, { timeout: 20_000 }).toBe(1);
-    expect(complaints).toEqual([]);
-    await page.context().close();
-  });
-
-  const OF_OPERATOR = [
-    "",
-    "/accounts",
-    "/accounts/@",
-    "/accounts/@/keys",
-    "/accounts/@/teams",
-    "/accounts/@/ledger",
-    "/accounts/@/statement",
-    "/accounts/@/audit",
-    "/keys",
-    "/calls",
-    "/models",
-    "/models/llama-7b",
-    "/upstreams",
-    "/upstreams/sandbox",
-    "/compute",
-    "/alerts",
-    "/operators",
-    "/changes",
-  ];
-  const OF_TENANT = ["", "/calls", "/playground", "/quickstart", "/keys", "/balance", "/webhooks", "/compute"];
-
-  test.each([
-    ["operator", OF_OPERATOR, false],
-    ["operator, dark", ["", "/calls", "/accounts/@", "/models"], true],
-    ["tenant", OF_TENANT, false],
-    ["tenant, dark", ["", "/playground"], true],
-  ] as const)("%s: axe finds nothing serious on any page, and each fits 375 px", async (who, paths, dark) => {
-    const { page, complaints } = await openPage(browser, url, { dark, width: 375 });
-    await page.goto("/console");
-    await page.getByRole("button", { name: "Sign in" }).waitFor();
-    expect(await barriers(page)).toEqual([]);
-    await signIn(page, who.startsWith("operator") ? ADMIN_TOKEN : tenant.key);
-    for (const path of paths) {
-      await page.goto(`/console${path.replace("@", tenant.account)}`);
-      await shown(page);
-      expect(await barriers(page), path).toEqual([]);
-      expect(await beside(page), path).toBeLessThanOrEqual(0);
+    const copied = async (label: string) => {
+      const block = page.getByLabel(label, { exact: true });
+      await block.getByRole("button", { name: "Copy" }).click();
+      await block.getByText("Copied").waitFor();
+      const text = await page.evaluate(() => navigator.clipboard.readText());
+      expect(text).toBe(await block.locator("pre").textContent());
+      return text;
+    };
+    const key = (await copied("Key in the environment")).replace("sk-tg-...", tenant.key);
+    expect(await copied("Base URL")).toBe(`${url}/v1`);
+    const { stdout } = await run("bash", ["-ec", `${key}\n${await copied("Example in curl")}`]);
+    expect(stdout).toContain(`"model":${JSON.stringify(model)}`);
+    expect(stdout.trimEnd().endsWith("data: [DONE]")).toBe(true);
+    for (const language of ["Python", "TypeScript"]) {
+      await page.getByRole("button", { name: language }).click();
+      const text = await copied(`Example in ${language}`);
+      for (const part of [model, `${url}/v1`, "TOLLGATE_KEY"]) expect(text).toContain(part);
     }
     expect(complaints).toEqual([]);
     await page.context().close();
