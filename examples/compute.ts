@@ -88,9 +88,10 @@ async function until(id: number, states: readonly string[], show: (seen: Wrapped
   }
 }
 
-const before = await balance();
 const offer = await choose();
-say(`${offer.gpu_type} in ${offer.name}: ${usd(offer.hourly_rate_usd)} an hour. The balance is ${usd(before)}.`);
+say(
+  `${offer.gpu_type} in ${offer.name}: ${usd(offer.hourly_rate_usd)} an hour. The balance is ${usd(await balance())}.`,
+);
 
 // The hour is held now; without credit for it nothing is launched. After it the instance ends by itself, also if this
 // program was stopped. With the Idempotency-Key a repeat after a broken connection gets the same instance, not a
@@ -127,6 +128,9 @@ say("");
 await call<Instance>("POST", `/gpu-instances/${id}/terminate`);
 const ended = await until(id, [], (seen) => `${seen.instance.status}, ${usd(seen.held_amount)} held`);
 say("");
-const charged = before - (await balance());
-say(`It ran until ${ended.instance.terminated_at} (${ended.instance.termination_reason}).`);
+const { terminated_at, termination_reason } = ended.instance;
+// Not from the balance, which moves with whatever else the account runs.
+const ranMs = Math.max(0, Date.parse(terminated_at ?? "") - startedAt);
+const charged = (ranMs / 3_600_000) * instance.hourly_rate_usd;
+say(`It ran until ${terminated_at} (${termination_reason}).`);
 say(`Charged ${usd(charged)}; ${usd(held_amount - charged)} of the hold came back.`);
