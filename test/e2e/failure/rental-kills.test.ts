@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Mortal, type Span } from "../../support/compute/mortal.ts";
-import { PRICE, Renter } from "../../support/compute/renter.ts";
+import { PRICE, type Renter } from "../../support/compute/renter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
 import { usageEventsOf } from "../../support/joined-books.ts";
@@ -128,7 +128,7 @@ async function booked(renter: Renter) {
 test.each(IN_FULL ? WHOLE : SHORT)(
   "a cluster's life, killed at %o",
   async ({ launch, extend, scale, end }) => {
-    const renter = await Renter.make(mortal, 1_000);
+    const renter = await mortal.renter(1_000);
     await mortal.killed(launch, () => launchCluster(renter));
     const first = await untilShown(renter, "/gpu-clusters", "it runs or failed", ({ status }) =>
       ["running", "failed"].includes(status),
@@ -161,7 +161,7 @@ test.runIf(IN_FULL).each(ALONE)(
   "an instance by the hour, killed %s, and %s when its money is used up",
   async (early, late) => {
     const hours = 3.5;
-    const renter = await Renter.make(mortal, PRICE * hours);
+    const renter = await mortal.renter(PRICE * hours);
     const running = await mortal.killed(early, () => renter.launch());
     expect(running.toMs).toBeGreaterThan(running.fromMs);
     await mortal.killed(late, () => renter.send("GET", "/gpu-instances"));

@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Mortal } from "../../support/compute/mortal.ts";
-import { Renter, type StorageShown } from "../../support/compute/renter.ts";
+import type { Renter, StorageShown } from "../../support/compute/renter.ts";
 import { eventually, sleep } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
 import { usageEventsOf } from "../../support/joined-books.ts";
@@ -137,7 +137,7 @@ async function attached(renter: Renter, drive: number, point: RentalPoint): Prom
 test.each(IN_FULL ? WHOLE : SHORT)(
   "a drive's life, killed at %o",
   async ({ create, attach, day, end }) => {
-    const renter = await Renter.make(mortal, 1_000);
+    const renter = await mortal.renter(1_000);
     await mortal.killed(create, () => renter.drive());
     const first = await untilNewest(renter, "/cloud-drives", ["available", "lost"]);
     expect(first.status === "lost", "only what was never sent is lost").toBe(create === "held");
@@ -165,7 +165,7 @@ test.each(IN_FULL ? WHOLE : SHORT)(
 test.runIf(IN_FULL).each(UNPAID)(
   "an unpaid drive, killed %s as it is suspended, and %s as it is deleted after the grace",
   async (early, late) => {
-    const renter = await Renter.make(mortal, 50 * PRICE);
+    const renter = await mortal.renter(50 * PRICE);
     await mortal.operator.call("PATCH", `/accounts/${renter.tenant.account}`, { storage_grace_days: 3 });
     await renter.drive();
     const { id, created_at } = await untilNewest(renter, "/cloud-drives", ["available"]);

@@ -4,9 +4,12 @@ import { sleep } from "../eventually.ts";
 import { KillSwitch, type RentalPoint } from "../kill-points.ts";
 import { Operator } from "../operator.ts";
 import { TollgateProcess } from "../process.ts";
+import { Renter } from "./renter.ts";
 
 /** Alarms and lists come within some seconds. */
 const REACHED_WITHIN_MS = 60_000;
+/** Prices are published in a second or two; a kill before that has the old ones read for up to ten. */
+const PUBLISHED_MS = 2_500;
 const root = join(import.meta.dirname, "../../..");
 
 /** Between these two moments a call was taken in, if it was. */
@@ -39,6 +42,13 @@ export class Mortal {
       killSwitch.stop();
       throw error;
     }
+  }
+
+  /** A tenant who rents machines, whose prices a kill leaves as they are. */
+  async renter(balanceUsd: number): Promise<Renter> {
+    const renter = await Renter.make(this, balanceUsd);
+    await sleep(PUBLISHED_MS);
+    return renter;
   }
 
   async stop(): Promise<void> {
