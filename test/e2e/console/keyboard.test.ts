@@ -2,7 +2,7 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
-import { rowsOf } from "../../support/page-checks.ts";
+import { barriers, rowsOf } from "../../support/page-checks.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
@@ -68,6 +68,7 @@ describe.runIf(hasBrowser)("by keyboard", () => {
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "e2e" });
     await dialog.waitFor();
+    expect(await barriers(page)).toEqual([]);
     const inside = () =>
       dialog.evaluate(
         (one) =>

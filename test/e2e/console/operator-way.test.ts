@@ -1,12 +1,13 @@
 /** What people do by hand in a real browser: zoom, change prices, drain, stop machines. And how soon the page is there. */
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
 import { Renter } from "../../support/compute/renter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
 import { unique } from "../../support/operator.ts";
+import { visit } from "../../support/page-checks.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
 import { allowedMs } from "../../support/slowness.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -25,20 +26,25 @@ interface Usage {
 describe.runIf(hasBrowser)("the console, by hand", () => {
   let browser: Browser;
   let tenant: Tenant;
+  let page: Page;
+  let complaints: string[];
 
   beforeAll(async () => {
     [browser, tenant] = await Promise.all([openBrowser(), operator.tenant({}, { role: "owner" })]);
+    ({ page, complaints } = await openPage(browser, url));
+    await signIn(page, ADMIN_TOKEN, "/nowhere");
     const model = await operator.instance(tenant);
     for (let calls = 0; calls < 3; calls++) await tenant.chat({ model, max_tokens: 8 });
     await eventually("the calls are reported", async () => (await callsIn("?from=-24h")) === 3);
   });
+  afterEach(() => expect(complaints).toEqual([]));
   afterAll(() => browser.close());
 
   const callsIn = async (range: string): Promise<number> =>
     (await operator.call<Usage>("GET", `/usage${range}&account=${tenant.account}`)).data[0]?.calls ?? 0;
 
   test("the first page comes in under 100 KB gzipped, and takes input within 300 ms", async () => {
-    const { page, complaints } = await openPage(browser, url);
+    const { page, complaints: said } = await openPage(browser, url);
     await signIn(page, ADMIN_TOKEN, `?account=${tenant.account}`);
     const network = await page.context().newCDPSession(page);
     await network.send("Network.enable");
@@ -52,28 +58,28 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
     const sizes = await Promise.all(bodies);
     // Cloudflare's edge compresses what the local server sends plain.
     const bytes = sizes.reduce((sum, size) => sum + size, 0);
-    // The best of three: the first one also waits for the browser to start what it had no use for before.
+    // In short the best of three: the machine has other things to do, and the first load starts what had no use before.
     const tookMs: number[] = [];
-    for (let loads = 0; loads < 3; loads++) {
+    for (let loads = 0; loads < (IN_FULL ? 7 : 3); loads++) {
       await page.reload();
       await page.locator(".plot").first().waitFor();
       tookMs.push(await readyMs(page));
     }
-    const best = Math.min(...tookMs);
+    tookMs.sort((a, b) => a - b);
+    const took = tookMs[IN_FULL ? 3 : 0] ?? 0;
     process.stdout.write(
-      `console: ${(bytes / 1_000).toFixed(1)} KB gzipped in ${sizes.length} answers, input after ${best.toFixed(0)} ms\n`,
+      `console: ${(bytes / 1_000).toFixed(1)} KB gzipped in ${sizes.length} answers, input after ${took.toFixed(0)} ms\n`,
     );
     expect(sizes.length).toBeGreaterThan(4);
     expect(bytes).toBeLessThan(MOST_BYTES);
-    expect(best).toBeGreaterThan(0);
-    expect(best).toBeLessThan(IN_FULL ? READY_MS : allowedMs(READY_MS));
-    expect(complaints).toEqual([]);
+    expect(took).toBeGreaterThan(0);
+    expect(took).toBeLessThan(IN_FULL ? READY_MS : allowedMs(READY_MS));
+    expect(said).toEqual([]);
     await page.context().close();
   });
 
   test("a stretch dragged over a plot becomes the page's range, with all of its last point", async () => {
-    const { page, complaints } = await openPage(browser, url);
-    await signIn(page, ADMIN_TOKEN, `?account=${tenant.account}`);
+    await visit(page, `?account=${tenant.account}`);
     const plot = page.locator(".plot", { hasText: "Calls and errors" });
     await drag(page, 0.5, 0.999);
     await page.waitForURL(/[?&]from=/);
@@ -93,16 +99,13 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
     await drag(page, 0.1, 0.4);
     await page.waitForURL(/[?&]from=/);
     await expect.poll(() => plot.getAttribute("data-sum")).toBe("0");
-    expect(complaints).toEqual([]);
-    await page.context().close();
   });
 
   test("many prices are shown before they are written, and written for the moment that was named", async () => {
     const prefix = unique("bulk");
     const models = [`${prefix}-a`, `${prefix}-b`];
     for (const model of models) await operator.model(model);
-    const { page, complaints } = await openPage(browser, url);
-    await signIn(page, ADMIN_TOKEN, "/models");
+    await visit(page, "/models");
     await page.getByRole("button", { name: "Change many prices" }).click();
     const dialog = page.getByRole("dialog", { name: "Change many prices" });
     await dialog.getByLabel("Models").fill(`${prefix}*`);
@@ -125,8 +128,6 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
         }),
       );
     }
-    expect(complaints).toEqual([]);
-    await page.context().close();
   });
 
   test("an upstream is checked, drained and taken back; the last target of an alias is not drained", async () => {
@@ -143,28 +144,25 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
       (
         await operator.call<{ targets: { drain: boolean }[] }>("GET", `/aliases/${alias}?account=${tenant.account}`)
       ).targets.map(({ drain }) => drain);
-    const { page, complaints } = await openPage(browser, url);
-    await signIn(page, ADMIN_TOKEN, `/upstreams/${dead}`);
+    await visit(page, `/upstreams/${dead}`);
     const check = page.getByRole("button", { name: "Check it now" });
     await check.click();
     await page.locator('[role="status"] .badge.bad').waitFor();
-    await page.goto(`/console/upstreams/${first}`);
+    await visit(page, `/upstreams/${first}`);
     await check.click();
     await page.getByText(/^answers after \d/).waitFor();
     const row = page.getByRole("row", { name: new RegExp(alias) });
     await row.getByRole("button", { name: "Drain" }).click();
     await row.getByText("drained").waitFor();
     expect(await drained()).toEqual([true, false]);
-    await page.goto(`/console/upstreams/${second}`);
+    await visit(page, `/upstreams/${second}`);
     await row.getByRole("button", { name: "Drain" }).click();
     await page.getByText("must have a target that is not drained").waitFor();
     expect(await drained()).toEqual([true, false]);
-    await page.goto(`/console/upstreams/${first}`);
+    await visit(page, `/upstreams/${first}`);
     await row.getByRole("button", { name: "Take calls again" }).click();
     await row.getByText("takes calls").waitFor();
     expect(await drained()).toEqual([false, false]);
-    expect(complaints).toEqual([]);
-    await page.context().close();
   });
 
   test("rented machines: the tenant ends one of its own, the operator stops another", async () => {
@@ -187,8 +185,7 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
     expect((await renter.get(mine)).status).toMatch(/^terminat/);
     expect((await renter.get(theirs)).status).not.toMatch(/^terminat/);
 
-    const { page, complaints } = await openPage(browser, url);
-    await signIn(page, ADMIN_TOKEN, "/compute");
+    await visit(page, "/compute");
     const there = page
       .locator("section", { has: page.getByRole("heading", { name: renter.seat, exact: true }) })
       .last();
@@ -206,8 +203,20 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
     await dialog.waitFor({ state: "detached" });
     await eventually("the service was asked to end the other", async () => (await asked()) === 2);
     expect((await renter.get(theirs)).status).toMatch(/^terminat/);
-    expect([...complaints, ...own.complaints]).toEqual([]);
-    await Promise.all([page.context().close(), own.page.context().close()]);
+
+    // One that does not run yet cannot be ended: what to do stands in the question, and in the refusal.
+    const soon = { ...(await renter.get(theirs)), id: 7, name: "soon", status: "pending" };
+    await own.page.route("**/gpu-instances", (route) => route.fulfill({ json: [soon] }));
+    const message = "This instance is still pending. Poll it, and send this again when it is running.";
+    await own.page.route("**/terminate", (route) => route.fulfill({ status: 409, json: { error: message } }));
+    await visit(own.page, "");
+    await visit(own.page, "/compute");
+    await own.page.getByRole("button", { name: "Terminate" }).click();
+    await own.page.getByText("Wait until its status here is running").waitFor();
+    await own.page.getByRole("dialog").getByRole("button", { name: "Terminate" }).click();
+    await own.page.getByRole("alert").filter({ hasText: message }).waitFor();
+    expect(own.complaints).toEqual([]);
+    await own.page.context().close();
   });
 });
 
