@@ -16,6 +16,10 @@ import type { Account, UsageRow } from "../kit/types.ts";
 
 type Row = UsageRow;
 
+/** Whose money is looked at; the reports are of all. */
+const MOST_ACCOUNTS = 2_000;
+const OF_THE_FIRST = `Of the first ${count(MOST_ACCOUNTS)} accounts`;
+
 interface Data {
   readonly range: Range;
   readonly total: Row | undefined;
@@ -33,7 +37,7 @@ async function load(query: Readonly<Record<string, string>>, signal: AbortSignal
   const [total, series, accounts, byAccount, byModel, lastDay] = await Promise.all([
     get<Page<Row>>("/admin/usage", span, signal),
     loadSeries("/admin", range, narrowed, signal),
-    all<Account>("/admin/accounts", {}, 2_000, signal),
+    all<Account>("/admin/accounts", {}, MOST_ACCOUNTS, signal),
     all<UsageRow>("/admin/usage", { ...span, group_by: "account" }, 1_000, signal),
     all<UsageRow>("/admin/usage", { ...span, group_by: "model" }, 1_000, signal),
     all<UsageRow>("/admin/usage", { from: "-24h", group_by: "account" }, 1_000, signal),
@@ -94,7 +98,7 @@ function Shown({ data, account }: { data: Data; account: string }) {
   }
   return (
     <>
-      <Figures label="In this range" of={figures(total, held)} />
+      <Figures label="In this range" of={figures(total, held, accounts.length >= MOST_ACCOUNTS)} />
       <Plots data={data} account={account} />
       <div class="columns">
         <RunsDry data={data} />
@@ -104,7 +108,7 @@ function Shown({ data, account }: { data: Data; account: string }) {
   );
 }
 
-function figures(total: Row | undefined, held: number): Figure[] {
+function figures(total: Row | undefined, held: number, cut: boolean): Figure[] {
   const { calls = 0, errors = 0, price_usd: price = 0, cost_usd: cost = 0, margin_usd: margin = 0 } = total ?? {};
   const p95 = total?.first_byte?.p95;
   return [
@@ -121,7 +125,7 @@ function figures(total: Row | undefined, held: number): Figure[] {
     ...(p95 === undefined
       ? [{ label: "Mean latency", value: ms(total?.latency_ms ?? null) }]
       : [{ label: "First byte, p95", value: ms(p95) }]),
-    { label: "Held now", value: usdBrief(held), title: usd(held) },
+    { label: "Held now", value: usdBrief(held), title: cut ? `${OF_THE_FIRST}: ${usd(held)}` : usd(held) },
   ];
 }
 
@@ -209,6 +213,7 @@ function RunsDry({ data }: { data: Data }) {
   return (
     <section>
       <h2>Who runs dry next</h2>
+      {data.accounts.length >= MOST_ACCOUNTS && <p class="quiet">{OF_THE_FIRST}.</p>}
       <Table
         name="dry"
         caption="Accounts by how long their money lasts"

@@ -30,6 +30,8 @@ interface CliOptions {
 
 export class Cli {
   readonly #env: Readonly<Record<string, string | undefined>>;
+  /** Every command line that was run, as one text. */
+  readonly ran: string[] = [];
   readonly home = mkdtempSync(join(tmpdir(), "tollgate-cli-"));
 
   constructor(url: string, env: Readonly<Record<string, string>> = {}) {
@@ -39,6 +41,7 @@ export class Cli {
   async run(args: readonly string[], options: CliOptions = {}): Promise<Ended> {
     const { env = {}, typed, input = "", nowMs } = options;
     const answers = [...(typed ?? [])];
+    this.ran.push(`${args.join(" ")} `);
     const printed: string[] = [];
     const said: string[] = [];
     const io: Io = {

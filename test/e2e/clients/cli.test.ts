@@ -6,6 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
+import { COMMANDS } from "../../../cli/commands/index.ts";
 import { Cli } from "../../support/cli.ts";
 import { eventually } from "../../support/eventually.ts";
 import { unique } from "../../support/operator.ts";
@@ -256,6 +257,8 @@ describe("what it changes", () => {
     });
     expect(await cli.run(["key", "block", account, id, "--yes"])).toMatchObject({ code: 0 });
     expect(await works(secrets()[1])).toBe(401);
+    expect(await cli.run(["key", "unblock", account, id, "--yes"])).toMatchObject({ code: 0 });
+    expect(await works(secrets()[1])).toBe(200);
     expect(await cli.run(["key", "revoke", account, id, "--yes"])).toMatchObject({ code: 0 });
     expect((await both("key", "revoke", account, id)).text).toContain("already revoked");
     // A part of a path that a URL would take for the folder above.
@@ -497,6 +500,8 @@ describe("what goes wrong", () => {
     expect(await cli.run(["account", "list"], { env })).toMatchObject({ code: 0 });
     expect(await cli.run(["account", "list", "--url", "http://127.0.0.1:9"], { env })).toMatchObject({ code: 2 });
     expect((await cli.run(["account", "list", "--profile", "hree"], { env })).err).toContain("Did you mean here?");
+    expect(await cli.run(["profile", "use", "here"], { env })).toMatchObject({ code: 0 });
+    expect(await cli.run(["profile", "use", "nobody"], { env })).toMatchObject({ code: 3 });
     const listed = await cli.run(["profile", "list", "--json"], { env });
     expect(listed.out).not.toContain(ADMIN_TOKEN);
     chmodSync(file, 0o640);
@@ -512,4 +517,12 @@ describe("what goes wrong", () => {
     expect(await cli.run(["profile", "remove", "here"], { env })).toMatchObject({ code: 0 });
     expect(await cli.run(["account", "list"], { env })).toMatchObject({ code: 2 });
   });
+});
+
+test("each command of the help is run here, or in cli-apply.test.ts", () => {
+  const elsewhere = ["apply", "account import"];
+  const left = COMMANDS.map(({ words }) => words).filter(
+    (words) => !elsewhere.includes(words) && !cli.ran.some((line) => line.startsWith(`${words} `)),
+  );
+  expect(left).toEqual([]);
 });
