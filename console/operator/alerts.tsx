@@ -3,7 +3,7 @@ import { ALERTS } from "../../src/core/alerts/alert.ts";
 import { link, useAddress } from "../kit/address.ts";
 import { session } from "../kit/api.ts";
 import { Filters } from "../kit/filters.tsx";
-import { time } from "../kit/format.ts";
+import { named, time } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
 import { ListTable } from "../kit/list-table.tsx";
@@ -25,7 +25,7 @@ const COLUMNS: readonly Column<Alert>[] = [
     name: "data",
     label: "Figures",
     value: ({ data }) => JSON.stringify(data),
-    cell: ({ data }) => <code>{JSON.stringify(data)}</code>,
+    cell: ({ data }) => <code>{named(JSON.stringify(data))}</code>,
   },
 ];
 

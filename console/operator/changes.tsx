@@ -3,7 +3,7 @@
 import { useAddress } from "../kit/address.ts";
 import { Opens } from "../kit/dialog.tsx";
 import { Filters } from "../kit/filters.tsx";
-import { time } from "../kit/format.ts";
+import { named, time } from "../kit/format.ts";
 import { Head } from "../kit/frame.tsx";
 import { useList } from "../kit/list.ts";
 import { ListTable } from "../kit/list-table.tsx";
@@ -44,7 +44,9 @@ const COLUMNS: readonly Column<Change>[] = [
 const Side = ({ title, state }: { title: string; state: Change["before"] }) => (
   <section>
     <h3>{title}</h3>
-    <pre tabIndex={0}>{state === null ? "nothing" : JSON.stringify(state, null, 2)}</pre>
+    <pre tabIndex={0}>
+      {state === null ? "nothing" : JSON.stringify(state, null, 2).split("\n").map(named).join("\n")}
+    </pre>
   </section>
 );
 

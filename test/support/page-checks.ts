@@ -89,6 +89,10 @@ export async function barriers(page: Page, rules?: readonly string[]): Promise<s
 export const beside = (page: Page): Promise<number> =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
+/** Characters that turn text around, where they stand as they are. */
+export const turned = (page: Page): Promise<string[]> =>
+  page.evaluate(() => (document.body.textContent ?? "").match(/.{0,20}[\u202a-\u202e\u2066-\u2069]/gu) ?? []);
+
 export interface TableSeen {
   readonly caption: string;
   readonly rows: number;

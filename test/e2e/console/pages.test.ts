@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
 import { Renter } from "../../support/compute/renter.ts";
 import { eventually } from "../../support/eventually.ts";
-import { barriers, beside, moved, rowsOf, tryTables, visit, watchShifts } from "../../support/page-checks.ts";
+import { barriers, beside, moved, rowsOf, tryTables, turned, visit, watchShifts } from "../../support/page-checks.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
 import { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
@@ -85,7 +85,11 @@ describe.runIf(hasBrowser)("each page", () => {
   async function seen(page: Page, path: string): Promise<string[]> {
     await visit(page, filled(path));
     const wide = await beside(page);
-    return [...(await moved(page)), ...(wide > 0 ? [`${wide} px stand beside the screen`] : [])];
+    return [
+      ...(await turned(page)),
+      ...(await moved(page)),
+      ...(wide > 0 ? [`${wide} px stand beside the screen`] : []),
+    ];
   }
 
   /** What each table does, and that its address shows the same again. */
