@@ -76,7 +76,10 @@ export async function barriers(page: Page, rules?: readonly string[]): Promise<s
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   const found = await page.evaluate(
     async (only) =>
-      (globalThis as InPage).axe?.run({ resultTypes: ["violations"], ...(only && { runOnly: [...only] }) }),
+      (globalThis as InPage).axe?.run({
+        ...{ resultTypes: ["violations"], selectors: false, preload: false, iframes: false },
+        ...(only && { runOnly: [...only] }),
+      }),
     rules,
   );
   if (!found) throw new Error("no axe");
