@@ -28,6 +28,8 @@ export interface Subject {
   readonly pid: number;
   /** What can be called, each with its process: `portkey` only where it is installed. */
   readonly targets: ReadonlyMap<Side, { readonly pid: number; readonly target: Target }>;
+  /** Of each isolate of the gateway. */
+  readonly urls: readonly string[];
   readonly tenants: Tenants;
   readonly adminToken: string;
   stop(): Promise<void>;
@@ -41,6 +43,11 @@ export interface Bundles {
   readonly bare: string;
   readonly gatewayGzippedKb: number;
 }
+
+const OF_THE_FIRST = {
+  ACCOUNTS: { className: "Account", scriptName: "gateway" },
+  BROKERS: { className: "Broker", scriptName: "gateway" },
+};
 
 /** Of each subject: the gateway and the bare one. */
 export const WORKERS = 2;
@@ -64,6 +71,8 @@ export interface Place {
   readonly storage: Storage;
   /** Whether hot keys are admitted out of leases. */
   readonly leases: boolean;
+  /** Of the gateway: Workers that share the objects of the first. One, unless told otherwise. */
+  readonly isolates?: number;
 }
 
 /** `portkey`: runs by itself, and is called like the others. `as`: which side the gateway is. */
@@ -85,18 +94,20 @@ export async function startSubject(
   const adminToken = randomToken();
   const upstreamHost = `127.0.0.1:${upstreamPort}`;
   process.env.MINIFLARE_WORKERD_PATH = join(root, "scripts/workerd.sh");
+  const names = Array.from({ length: place.isolates ?? 1 }, (_, at) => (at === 0 ? "gateway" : `gateway-${at + 1}`));
   const socket = { host: "127.0.0.1", port: 0 };
   const secrets = { ADMIN_TOKEN: adminToken, MASTER_KEY: randomKey(), KEY_PEPPER: randomKey() };
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       workers: [
-        {
+        ...names.map((name, at) => ({
           ...bound,
-          name: "gateway",
+          ...(at > 0 && { durableObjects: OF_THE_FIRST, queueConsumers: {} }),
+          name,
           bindings: { ...(bindings as Record<string, string>), LEASES: place.leases ? "on" : "off", ...secrets },
-          modules: [{ type: "ESModule", path: "index.js", contents: bundles.gateway }],
+          modules: [{ type: "ESModule" as const, path: "index.js", contents: bundles.gateway }],
           unsafeDirectSockets: [socket],
-        },
+        })),
         {
           name: "bare",
           compatibilityDate: gatewayConfig.compatibility_date,
@@ -125,6 +136,7 @@ export async function startSubject(
     await miniflare.ready;
     await migrate(await miniflare.getD1Database("BOOKS", "gateway"), join(bundles.checkout, "migrations"));
     const port = async (worker: string) => Number((await miniflare.unsafeGetDirectURL(worker)).port);
+    const urls = await Promise.all(names.map(async (name) => `http://127.0.0.1:${await port(name)}`));
     const ports = { gateway: await port("gateway"), bare: await port("bare") };
     const pid = Number(readFileSync(pidFile, "utf8"));
     if (place.cores) pin(pid, place.cores.subject);
@@ -135,7 +147,7 @@ export async function startSubject(
       [as, { pid, target: { port: ports.gateway, key } }],
     ]);
     if (portkey) targets.set("portkey", portkey);
-    return { pid, adminToken, tenants, targets, stop };
+    return { pid, adminToken, tenants, targets, urls, stop };
   } catch (error) {
     await stop();
     throw error;

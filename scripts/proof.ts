@@ -103,6 +103,17 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     args: [vitest, "run", "--project", "e2e", "test/e2e/money"],
     env: { LEASES: "on" },
   },
+  {
+    what: "a thousand revocations under leases",
+    args: [vitest, "run", "--project", "worker", "test/worker/leases.test.ts", "-t", "no isolate admits a call"],
+    env: { HISTORIES: "1000" },
+  },
+  {
+    what: "keys that are revoked while four gateways use them",
+    args: [vitest, "run", "--project", "e2e", "four-gateways"],
+    env: { PROOF: "1" },
+  },
+  { what: "one account as fast as the machine can", args: [join(root, "bench/one-account.ts")] },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },
 ];
