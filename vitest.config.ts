@@ -18,6 +18,7 @@ const PROOF = {
   RENTAL_HISTORIES: process.env.RENTAL_HISTORIES ?? "",
   STORAGE_HISTORIES: process.env.STORAGE_HISTORIES ?? "",
   PROOF: process.env.PROOF ?? "",
+  ARCHIVE_DAYS: process.env.ARCHIVE_DAYS ?? "",
 };
 
 export default defineConfig({

@@ -1,7 +1,7 @@
 /**
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories
  * of an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines
- * and five of storage, a thousand machines for three days, a year of an archive, kills
+ * and five of storage, a thousand machines for three days, a year of an archive, an export of ten million calls, kills
  * at each point, the memory of all large bodies, the mutants of the core's decisions, and a soak of ten minutes with
  * kills. Takes two hours; ends at the first step
  * that fails.
@@ -55,6 +55,11 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   {
     what: "a year of eleven accounts with an archive",
     args: [vitest, "run", "--project", "worker", "archive-year"],
+    env: { ARCHIVE_DAYS: "365" },
+  },
+  {
+    what: "an export of ten million calls",
+    args: [vitest, "run", "--project", "e2e", "test/e2e/process/export.test.ts"],
     env: { PROOF: "1" },
   },
   {

@@ -4,6 +4,7 @@
  * them anew. What is there already stays as it is, so the same SQL may run twice. See docs/restore.md.
  */
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { readPart } from "../client/archive.ts";
 import { HOUR_MS } from "../src/core/archive/part.ts";
@@ -17,19 +18,25 @@ const quoted = (value: unknown): string => {
 
 type Part = ReturnType<typeof readPart> & { readonly bytes: Uint8Array };
 
-/** `columns`: those of `usage_events`. A line leaves out those that are zero, which must not be null, and those that are. */
-export function restoringSql(files: readonly Uint8Array[], columns: readonly string[]): string {
-  const parts = files.map((bytes) => ({ bytes, ...readPart(bytes) }));
-  if (parts.some(({ footer }) => footer.series !== "calls")) throw new Error("This part has no calls.");
-  const hours = [...new Set(parts.map(({ footer }) => footer.hour_ms))].sort((a, b) => a - b);
-  const statements = [
-    ...parts.flatMap(({ lines }) => lines.map((line) => eventSql(line, columns))),
-    ...parts.flatMap((part) => [accountSql(part), recordSql(part)]),
-    ...hours.flatMap((hour) => hourSql(hour, new Set(parts.map(({ footer }) => footer.account)))),
-    `update usage_progress set archived_until_ms = min(archived_until_ms, ${hours[0]}),
-      kept_from_ms = min(kept_from_ms, ${hours[0]});`,
-  ];
-  return `${statements.join("\n")}\n`;
+/**
+ * `columns`: those of `usage_events`. A line leaves out those that are zero, which must not be null, and those that are.
+ * One part is in memory at a time.
+ */
+export function* restoringSql(files: Iterable<Uint8Array>, columns: readonly string[]): Generator<string> {
+  const accounts = new Map<number, Set<number>>();
+  for (const bytes of files) {
+    const part = { bytes, ...readPart(bytes) };
+    const { series, hour_ms, account } = part.footer;
+    if (series !== "calls") throw new Error("This part has no calls.");
+    accounts.set(hour_ms, (accounts.get(hour_ms) ?? new Set()).add(account));
+    for (const line of part.lines) yield eventSql(line, columns);
+    yield accountSql(part);
+    yield recordSql(part);
+  }
+  for (const [hour, those] of accounts) yield* hourSql(hour, those);
+  const first = Math.min(...accounts.keys());
+  yield `update usage_progress set archived_until_ms = min(archived_until_ms, ${first}),
+    kept_from_ms = min(kept_from_ms, ${first});`;
 }
 
 function eventSql(line: Part["lines"][number], columns: readonly string[]): string {
@@ -87,13 +94,14 @@ export const USAGE_COLUMNS = [
   ..."gpu_ms interruptible_gpu_ms storage_gb_days country detail".split(" "),
 ];
 
+function* contentsOf(files: readonly string[]): Generator<Uint8Array> {
+  for (const file of files) yield readFileSync(file);
+}
+
 if (import.meta.main) {
   const files = process.argv.slice(2);
   if (files.length === 0) throw new Error("Name the files of parts.");
-  process.stdout.write(
-    restoringSql(
-      files.map((file) => readFileSync(file)),
-      USAGE_COLUMNS,
-    ),
-  );
+  for (const statement of restoringSql(contentsOf(files), USAGE_COLUMNS)) {
+    if (!process.stdout.write(`${statement}\n`)) await once(process.stdout, "drain");
+  }
 }

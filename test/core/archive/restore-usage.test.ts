@@ -44,6 +44,8 @@ function fill(at: SqliteBooks): void {
   }
 }
 
+const sqlOf = (parts: readonly Uint8Array[]): string => [...restoringSql(parts, USAGE_COLUMNS)].join("\n");
+
 async function sum(at: SqliteBooks): Promise<void> {
   // The types of D1 are not those of Node.
   const d1 = (file: string) => import(join(import.meta.dirname, `../../../src/platform/d1/${file}.ts`));
@@ -86,7 +88,7 @@ it("gives the same events, hours and days again, however often it is run", async
   const before = new SqliteBooks(":memory:");
   fill(before);
   await sum(before);
-  const sql = restoringSql(partsOf(before), USAGE_COLUMNS);
+  const sql = sqlOf(partsOf(before));
   const after = new SqliteBooks(":memory:");
   after.database.exec(sql);
   after.database.exec(sql);
@@ -103,7 +105,7 @@ it("gives the parts' records and the account's number again, and leaves what is 
   const parts = partsOf(before);
   const after = new SqliteBooks(":memory:");
   const [first] = parts as [Buffer];
-  after.database.exec(restoringSql(parts, USAGE_COLUMNS));
+  after.database.exec(sqlOf(parts));
   const records = dump(after, "call_parts");
   expect(records).toHaveLength(parts.length);
   const digest = (name: string) => createHash(name).update(first).digest("hex");
@@ -113,7 +115,7 @@ it("gives the parts' records and the account's number again, and leaves what is 
   expect(new Set(records.map((record) => `${record.from_row} ${record.through_row}`))).toEqual(new Set(["60 60"]));
   expect(dump(after, "accounts")).toMatchObject([{ number: 7, id: "acme", name: "acme", opened_ms: START }]);
   after.database.exec("update accounts set name = 'Acme'; update call_parts set state = 'planned' where n = 1");
-  after.database.exec(restoringSql([first], USAGE_COLUMNS));
+  after.database.exec(sqlOf([first]));
   expect(dump(after, "accounts")).toMatchObject([{ name: "Acme" }]);
   expect(dump(after, "call_parts")[0]).toMatchObject({ state: "planned" });
 });
@@ -126,7 +128,7 @@ it("sums no hour again of which only a part came back", async () => {
   books.database.exec("update usage_events set event_id = 'o-' || event_id, account = 'other'");
   await sum(books);
   books.database.exec("delete from usage_events");
-  books.database.exec(restoringSql([first], USAGE_COLUMNS));
+  books.database.exec(sqlOf([first]));
   expect(dump(books, "usage_events")).toHaveLength(3);
   expect(books.database.prepare("select * from usage_late_hours").all()).toEqual([]);
 });
@@ -135,5 +137,5 @@ it("refuses a part of a ledger", () => {
   const line = '{"id":1,"nano_usd":0}\n';
   const told = { version: 1, series: "ledger", account: 7, hour_ms: 0, n: 1, lines: 1, nano_usd: 0 } as const;
   const part = Buffer.concat([gzipSync(line), gzipSync(footerText({ ...told, blocks: [1], calls: [0] }))]);
-  expect(() => restoringSql([part], USAGE_COLUMNS)).toThrow("no calls");
+  expect(() => sqlOf([part])).toThrow("no calls");
 });
