@@ -30,6 +30,8 @@ export default defineConfig({
       {
         test: {
           name: "core",
+          // Files share a process and the modules it has loaded: a start of its own takes longer than most of them.
+          isolate: false,
           include: ["test/{core,gateway,cli,tidy}/**/*.test.ts"],
           setupFiles: ["test/support/property-runs.ts"],
           testTimeout: 20_000,
@@ -82,6 +84,8 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
+          // As above. What a file starts, fakes or listens to, it ends.
+          isolate: false,
           // Real clocks and processes: a machine that others slow down may miss a deadline once.
           retry: process.env.CI ? 1 : 0,
           include: ["test/e2e/**/*.test.ts", "test/clients/*.test.ts"],

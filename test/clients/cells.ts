@@ -44,10 +44,9 @@ export const cutShort = (paid: number, run: Act["run"]): Act => ({ paid, run, cu
 
 const { operator } = world();
 let sent: Sent[] = [];
-listen();
 
-/** Notes what `fetch` sends to the gateway. It changes nothing of it. */
-function listen(): void {
+/** Notes what `fetch` sends to the gateway, and changes nothing of it, until the function that it gives is called. */
+function listen(): () => void {
   const real = globalThis.fetch;
   globalThis.fetch = async (input, init) => {
     const response = await real(input, init);
@@ -58,6 +57,9 @@ function listen(): void {
       sent.push({ method: method.toUpperCase(), path: at.pathname, status, callId: headers.get("x-request-id") });
     }
     return response;
+  };
+  return () => {
+    globalThis.fetch = real;
   };
 }
 
@@ -76,7 +78,9 @@ export function cells<Id extends ClientId>(id: Id, acts: ActsOf<Id>): void {
   };
 
   describe(name, () => {
+    let stopListening = () => {};
     beforeAll(async () => {
+      stopListening = listen();
       const tenant = await operator.tenant({ balance_usd: 10 });
       const names = await serviceFor(operator, tenant);
       at = { operator, tenant, names, baseURL: `${operator.url}/v1`, apiKey: tenant.key, sent: [] };
@@ -94,6 +98,7 @@ export function cells<Id extends ClientId>(id: Id, acts: ActsOf<Id>): void {
     }
 
     afterAll(async () => {
+      stopListening();
       await eventually("no open hold", async () => (await at.tenant.audit()).open_holds === 0);
       expect(await at.tenant.audit()).toMatchObject({ ok: true, held_usd: 0, overrun_usd: 0, problems: [] });
     });
