@@ -6,6 +6,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 
 const LEAST_PERCENT = 95;
@@ -30,7 +31,8 @@ if (!existsSync(stryker)) {
 }
 const files = process.argv.slice(2);
 rmSync(reportFile, { force: true });
-const options = files.length > 0 ? ["--mutate", files.join(",")] : [];
+const concurrency = ["--concurrency", String(Math.max(1, availableParallelism() - 1))];
+const options = [...concurrency, ...(files.length > 0 ? ["--mutate", files.join(",")] : [])];
 const { status } = spawnSync(process.execPath, [stryker, "run", "test/mutants/stryker.config.json", ...options], {
   cwd: root,
   stdio: "inherit",

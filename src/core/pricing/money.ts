@@ -31,9 +31,11 @@ export function parseUsd(value: string | number): ParsedAmount {
   const digits = BigInt(whole + fraction);
   if (shift < -60 || shift > 60) return { ok: false, reason: "must have a smaller exponent" };
   const scale = 10n ** BigInt(Math.abs(shift));
+  // Stryker disable next-line EqualityOperator: at 0 the scale is 1, which divides all
   if (shift < 0 && digits % scale !== 0n) {
     return { ok: false, reason: "must have at most 9 decimals (nano-USD)" };
   }
+  // Stryker disable next-line EqualityOperator: at 0 the scale is 1
   const nano = shift < 0 ? digits / scale : digits * scale;
   if (nano > BigInt(MAX_NANO_USD)) return { ok: false, reason: "must be at most 9000000 USD" };
   const amount = Number(nano);
@@ -46,6 +48,7 @@ export const toUsd = (nanoUsd: number): number => nanoUsd / NANO_PER_USD;
 /** USD as exact decimal text, for messages and CSV. Sums of many amounts are bigints. */
 export function formatUsd(nanoUsd: number | bigint): string {
   const amount = BigInt(nanoUsd);
+  // Stryker disable next-line EqualityOperator: 0 has no sign
   const absolute = amount < 0n ? -amount : amount;
   const fraction = String(absolute % 1_000_000_000n)
     .padStart(9, "0")

@@ -1,6 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type LevelUse, limitRefusal, ratesOf, tokenRoom } from "../../../src/core/account/limits.ts";
+import {
+  type LevelUse,
+  limitRefusal,
+  ratesOf,
+  requestRoom,
+  slotRoom,
+  tokenRoom,
+} from "../../../src/core/account/limits.ts";
 import { type Limits, NO_LIMITS } from "../../../src/core/account/tenant.ts";
 import { DAY, MINUTE, TrailingCount } from "../../../src/core/account/trailing-count.ts";
 
@@ -287,4 +294,54 @@ it("the tightest rate is found wherever it stands; of equal ones the narrowest i
   expect(ratesOf([tight, loose, level({ level: "account" })], 1_000)).toEqual(said);
   expect(ratesOf([loose, tight], 1_000)).toEqual(said);
   expect(ratesOf([tight, equal], 1_000)).toEqual(said);
+});
+
+describe("what leases have set aside", () => {
+  const use = level({
+    limits: { rpm_limit: 10, tpm_limit: 100, rpd_limit: 20 },
+    requests: counted(MINUTE, 6),
+    tokens: counted(MINUTE, 60),
+    dayRequests: counted(DAY, 16),
+  });
+
+  it("counts as made now, at each kind of limit", () => {
+    expect(limitRefusal([{ ...use, leased: { requests: 3, tokens: 39 } }], 1, 0)).toBeUndefined();
+    expect(limitRefusal([{ ...use, leased: { requests: 4, tokens: 0 } }], 1, 0)).toMatchObject({ limit: "rpm_limit" });
+    expect(limitRefusal([{ ...use, leased: { requests: 0, tokens: 40 } }], 1, 0)).toMatchObject({ limit: "tpm_limit" });
+    const day = { ...use, dayRequests: counted(DAY, 17), leased: { requests: 3, tokens: 0 } };
+    expect(limitRefusal([day], 1, 0)).toMatchObject({ limit: "rpd_limit" });
+  });
+
+  it("comes back at a time that nobody knows: who is refused asks again in a second at the earliest", () => {
+    const wait = (counts: number, leased: number, tokens: number, nowMs: number) => {
+      const full = level({ limits: { tpm_limit: 100 }, tokens: counted(MINUTE, counts) });
+      const refusal = limitRefusal([{ ...full, leased: { requests: 0, tokens: leased } }], tokens, nowMs);
+      return refusal?.kind === "rate_limit" ? refusal.retryAfterMs : undefined;
+    };
+    expect(wait(60, 40, 1, 0)).toBe(1_000);
+    expect(wait(100, 1, 1, 60_500)).toBe(1_000);
+    expect(wait(100, 0, 1, 60_500)).toBe(500);
+    expect(wait(100, 1, 1, 0)).toBe(61_000);
+    expect(wait(0, 1, 101, 0)).toBeNull();
+  });
+
+  it("leaves less room for another lease: the least of all levels, and without a limit no end of it", () => {
+    const leased = { requests: 3, tokens: 30 };
+    const wide = level({ level: "account", limits: { rpm_limit: 100, tpm_limit: 1_000, rpd_limit: 100 } });
+    expect(requestRoom([{ ...use, leased }], 0)).toBe(1);
+    expect(requestRoom([{ ...use, limits: { ...use.limits, rpd_limit: null }, leased }, wide], 0)).toBe(1);
+    expect(requestRoom([{ ...use, limits: { ...use.limits, rpm_limit: null } }, wide], 0)).toBe(4);
+    expect(requestRoom([wide], 0)).toBe(100);
+    expect(requestRoom([level({})], 0)).toBe(Number.POSITIVE_INFINITY);
+    expect(tokenRoom([{ ...use, leased }, wide], 0)).toBe(10);
+    expect(tokenRoom([use, wide], 0)).toBe(40);
+  });
+
+  it("parallel calls have the room of the level that has least", () => {
+    const five = level({ limits: { max_parallel_requests: 5 }, slots: 2 });
+    const two = level({ level: "team", limits: { max_parallel_requests: 2 }, slots: 1 });
+    expect(slotRoom([five, level({ level: "account" })])).toBe(3);
+    expect(slotRoom([five, two])).toBe(1);
+    expect(slotRoom([level({})])).toBe(Number.POSITIVE_INFINITY);
+  });
 });

@@ -3,10 +3,13 @@ import { expect, it } from "vitest";
 import { boundUsage } from "../../../src/core/account/hold.ts";
 import { MAX_NANO_USD } from "../../../src/core/pricing/money.ts";
 import {
+  CALLED_KINDS,
   costOf,
   dearestOf,
+  MODEL_KINDS,
   type ModelRow,
   NO_PLAN,
+  planAt,
   pricesCover,
   tenantPrices,
   type UnitPrices,
@@ -199,4 +202,24 @@ it("a GPU-hour is priced per hour and metered in ms; a GB-day each", () => {
   expect(costOf({ gpu_hours: 1 }, { gpu_hours: 3_600_000 })).toBe(1);
   expect(costOf({ interruptible_gpu_hours: 1_800_000 }, { interruptible_gpu_hours: 3 })).toBe(2);
   expect(costOf({ storage_gb_days: 50 }, { storage_gb_days: 3_000_000 })).toBe(150_000_000);
+});
+
+it("a plan to come holds from its moment on, and not a millisecond sooner", () => {
+  const plan = { ...NO_PLAN, markupPercent: 10 };
+  const later = { ...NO_PLAN, markupPercent: 20 };
+  const nextPlan = { fromMs: 1_000, plan: later };
+  expect(planAt({ plan, nextPlan }, 999)).toBe(plan);
+  expect(planAt({ plan, nextPlan }, 1_000)).toBe(later);
+  expect(planAt({ plan, nextPlan }, 1_001)).toBe(later);
+  expect([planAt({ plan, nextPlan: null }, 1_001), planAt({ plan }, 1_001)]).toEqual([plan, plan]);
+});
+
+it("a unit without a price costs nothing, whatever input costs; cached input costs what input does", () => {
+  expect(costOf({ output_tokens: 1_000_000 }, { input_tokens: 5 })).toBe(0);
+  expect(costOf({ input_tokens: 1_000_000, cached_input_tokens: 1_000_000 }, { input_tokens: 5 })).toBe(5);
+});
+
+it("GPUs and storage are rented; every other kind is called by name", () => {
+  const rented = MODEL_KINDS.filter((kind) => !CALLED_KINDS.some((called) => called === kind));
+  expect([rented, CALLED_KINDS.length]).toEqual([["gpu", "storage"], MODEL_KINDS.length - 2]);
 });

@@ -142,4 +142,14 @@ describe("a breaker", () => {
     limited(breaker, other, 1_000, 0);
     expect(stateOf(breaker, 29_999)).toBe("ejected");
   });
+
+  it("is not limited before its first 429, and is by one that comes late", () => {
+    expect(newBreaker().limited).toBe(false);
+    const breaker = newBreaker();
+    const late = send(breaker, 0);
+    for (let time = 0; time < 3; time++) strike(breaker, 0);
+    expect(breaker.limited).toBe(false);
+    limited(breaker, late, 30_000, 0);
+    expect([breaker.limited, stateOf(breaker, 29_999), stateOf(breaker, 30_000)]).toEqual([true, "ejected", "due"]);
+  });
 });
