@@ -262,7 +262,7 @@ describe("large bodies at once", () => {
 
   test("an account's second waits for its first; small calls and other accounts do not", async () => {
     const [other, theirs] = await newTenant();
-    await operator.sandbox.faultAt({ path: "/v1/audio/transcriptions" }, { fault: "slow", ms: 1_500, times: 1 });
+    await operator.sandbox.faultAt({ path: "/v1/audio/transcriptions" }, { fault: "slow", ms: 2_200, times: 1 });
     const file = recordingOf(2 * MB);
     const started = Date.now();
     const since = async (asked: Promise<Response>) => {
@@ -287,7 +287,7 @@ describe("large bodies at once", () => {
   });
 
   test("one that waits for longer than 5 s is 503, and is not sent", async () => {
-    await operator.sandbox.faultAt({ path: "/v1/audio/transcriptions" }, { fault: "slow", ms: 6_500, times: 1 });
+    await operator.sandbox.faultAt({ path: "/v1/audio/transcriptions" }, { fault: "slow", ms: 9_000, times: 1 });
     const first = ask(tenant, callOf("transcription", names.transcription, { file: recordingOf(2 * MB) }));
     await new Promise((resolve) => setTimeout(resolve, 300));
     const second = await ask(tenant, vision(names.chat, 20 * MB));
