@@ -5,7 +5,7 @@
 import type { TestSpecification } from "vitest/node";
 import { BaseSequencer } from "vitest/node";
 
-/** Files of test/e2e and test/worker that take 10 s or more, about longest first. Between those that compute stand those that wait. */
+/** Files that take 10 s or more, about longest first; between those that compute stand those that wait. */
 const SLOWEST = [
   "money/video",
   "console/pages",
