@@ -6,7 +6,7 @@ import { type Plan, tenantPrices, type UnitPrices } from "../pricing/prices.ts";
 import { UNIT_NAMES, type Unit } from "../pricing/usage.ts";
 import { type AliasRow, pricedAs, type RoutingSnapshot, rowOf, rowsOf, type Target } from "./routes.ts";
 
-type Books = Pick<RoutingSnapshot, "models">;
+type PriceBook = Pick<RoutingSnapshot, "models">;
 
 /** Nano-USD for one price's worth of a unit. */
 export interface UnitMargin {
@@ -24,14 +24,14 @@ const figure = (prices: UnitPrices, unit: Unit): number | undefined =>
  * refused, or its cost is not known.
  */
 export function marginsOf(
-  books: Books,
+  book: PriceBook,
   alias: AliasRow,
   target: Target,
   plan: Plan,
   atMs: number,
 ): readonly UnitMargin[] {
-  const sold = pricedAs(books, alias, atMs);
-  const bought = rowOf(books, target.model, atMs);
+  const sold = pricedAs(book, alias, atMs);
+  const bought = rowOf(book, target.model, atMs);
   if (!sold || !bought) return [];
   const { prices } = tenantPrices(sold, plan, alias.alias);
   return UNIT_NAMES.flatMap((unit) => {
@@ -51,18 +51,18 @@ export interface AliasLoss extends UnitMargin {
 
 /** Where an alias costs more than it brings. A free alias is meant to. */
 export function lossesOf(
-  books: Books,
+  book: PriceBook,
   aliases: readonly AliasRow[],
   planOf: (atMs: number) => Plan,
   nowMs: number,
   planFromMs?: number,
 ): readonly AliasLoss[] {
   return aliases.flatMap((alias) =>
-    [null, ...changesOf(books, alias, nowMs, planFromMs)].flatMap((fromMs) => {
+    [null, ...changesOf(book, alias, nowMs, planFromMs)].flatMap((fromMs) => {
       const atMs = fromMs ?? nowMs;
-      if (pricedAs(books, alias, atMs)?.free) return [];
+      if (pricedAs(book, alias, atMs)?.free) return [];
       return alias.targets.flatMap((target) =>
-        marginsOf(books, alias, target, planOf(atMs), atMs)
+        marginsOf(book, alias, target, planOf(atMs), atMs)
           .filter(({ costNanoUsd, priceNanoUsd }) => costNanoUsd > priceNanoUsd)
           .map((margin) => ({ ...margin, alias, target, fromMs })),
       );
@@ -71,9 +71,9 @@ export function lossesOf(
 }
 
 /** The times to come at which one of its prices changes, in order. */
-function changesOf(books: Books, alias: AliasRow, nowMs: number, planFromMs: number | undefined): readonly number[] {
+function changesOf(book: PriceBook, alias: AliasRow, nowMs: number, planFromMs: number | undefined): readonly number[] {
   const named = [alias.alias, ...alias.targets.map(({ model }) => model)];
-  const rows = named.flatMap((model) => rowsOf(books, model));
+  const rows = named.flatMap((model) => rowsOf(book, model));
   const times = [...rows.map(({ fromMs }) => fromMs), ...(planFromMs === undefined ? [] : [planFromMs])];
   return [...new Set(times.filter((fromMs) => fromMs > nowMs))].sort((a, b) => a - b);
 }

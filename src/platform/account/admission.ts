@@ -18,32 +18,32 @@ import type { LimitLevel, Refusal } from "../../core/refusal.ts";
 import { unpaidRefusal } from "./compute/inference.ts";
 import { expireDue } from "./expiry.ts";
 import { countedFor } from "./named-counts.ts";
-import type { Books, LiveCaller } from "./state.ts";
+import type { AccountState, LiveCaller } from "./state.ts";
 import type { HoldRow, HoldTimes, NewHold } from "./tables/holds.ts";
 import { subjectOf } from "./tables/limit-scopes.ts";
 
-export function admit(books: Books, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission {
-  expireDue(books, nowMs);
-  const found = authenticate(books, request.keyDigest, nowMs);
+export function admit(state: AccountState, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission {
+  expireDue(state, nowMs);
+  const found = authenticate(state, request.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
   const forbidden = forbid(caller, request.access, request.model);
   if (forbidden) return refused(forbidden);
-  const named = findOwned(books, request.owned, nowMs);
+  const named = findOwned(state, request.owned, nowMs);
   if (!named.ok) return named;
   const { owned } = named;
   const other = owned.find((one) => one.model !== request.model);
   if (other) return refused(anotherModel(other));
-  const known = books.holds.find(request.callId);
-  if (known) return admitAgain(books, caller, known, owned, nowMs, times);
-  const earlier = sentBefore(books, caller, request, nowMs);
-  if (earlier) return refuseRepeat(books, caller, earlier, nowMs);
+  const known = state.holds.find(request.callId);
+  if (known) return admitAgain(state, caller, known, owned, nowMs, times);
+  const earlier = sentBefore(state, caller, request, nowMs);
+  if (earlier) return refuseRepeat(state, caller, earlier, nowMs);
 
-  const unpaid = unpaidRefusal(books, request.hourly ?? [], nowMs);
+  const unpaid = unpaidRefusal(state, request.hourly ?? [], nowMs);
   if (unpaid) return refused(unpaid);
-  const facts = factsOf(books, caller, request, owned, nowMs);
+  const facts = factsOf(state, caller, request, owned, nowMs);
   const { levels, fixed } = facts;
-  const tooMany = namedRefusal(books, request, caller.key.id, nowMs);
+  const tooMany = namedRefusal(state, request, caller.key.id, nowMs);
   if (tooMany) return { ok: false, refusal: tooMany, rates: ratesOf(levels, nowMs) };
   const decision = decideAdmission(facts);
   if (!decision.ok) {
@@ -65,45 +65,45 @@ export function admit(books: Books, request: AdmitRequest, nowMs: number, times:
     expiresAtMs: nowMs + times.ttlMs,
     rental: null,
   };
-  books.hold(hold);
-  if (request.job) books.returnFreeCall(caller, "upstream", nowMs);
-  if (request.idempotency) books.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
-  return { ok: true, hold: toHold(books, hold, times, nowMs), rates: ratesOf(levels, nowMs), owned };
+  state.hold(hold);
+  if (request.job) state.returnFreeCall(caller, "upstream", nowMs);
+  if (request.idempotency) state.idempotency.begin(caller.key.id, request.idempotency, request.callId, nowMs);
+  return { ok: true, hold: toHold(state, hold, times, nowMs), rates: ratesOf(levels, nowMs), owned };
 }
 
 type Facts = AdmissionFacts & { readonly fixed: FixedPrices };
 
 const factsOf = (
-  books: Books,
+  state: AccountState,
   caller: LiveCaller,
   { model, bound, row }: AdmitRequest,
   owned: readonly Owned[],
   nowMs: number,
 ): Facts => {
-  const fixed = tenantPrices(row, planAt(books.tenants.account(), nowMs), model);
+  const fixed = tenantPrices(row, planAt(state.tenants.account(), nowMs), model);
   return {
     model,
     bound: continuing(bound, earlierTokens(owned), row.contextTokens),
     prices: fixed.prices,
     fixed,
     free: row.free,
-    levels: books.levels(caller, nowMs),
-    budgets: books.budgets(caller, nowMs),
-    money: books.money(),
+    levels: state.levels(caller, nowMs),
+    budgets: state.budgets(caller, nowMs),
+    money: state.money(),
     nowMs,
   };
 };
 
 /** Whether the call is refused now, and would not be if nothing were leased out that may soon come back. */
-export function waitsForLeases(books: Books, request: AdmitRequest, nowMs: number): boolean {
-  if (!books.leases.soonClosed(nowMs)) return false;
-  const found = authenticate(books, request.keyDigest, nowMs);
-  if (!found.ok || books.holds.find(request.callId)) return false;
+export function waitsForLeases(state: AccountState, request: AdmitRequest, nowMs: number): boolean {
+  if (!state.leases.soonClosed(nowMs)) return false;
+  const found = authenticate(state, request.keyDigest, nowMs);
+  if (!found.ok || state.holds.find(request.callId)) return false;
   const { caller } = found;
-  const named = findOwned(books, request.owned, nowMs);
-  const facts = factsOf(books, caller, request, named.ok ? named.owned : [], nowMs);
+  const named = findOwned(state, request.owned, nowMs);
+  const facts = factsOf(state, caller, request, named.ok ? named.owned : [], nowMs);
   if (decideAdmission(facts).ok) return false;
-  const leased = (level: LimitLevel) => books.leases.of(subjectOf(caller, level));
+  const leased = (level: LimitLevel) => state.leases.of(subjectOf(caller, level));
   const { money } = facts;
   return decideAdmission({
     ...facts,
@@ -114,12 +114,17 @@ export function waitsForLeases(books: Books, request: AdmitRequest, nowMs: numbe
 }
 
 /** Admission of a free call, which is counted. Without `free` only the key is checked, and nothing is counted. */
-export function authorize(books: Books, digest: KeyDigest, free: FreeCall | undefined, nowMs: number): Permission {
-  const found = authenticate(books, digest, nowMs);
+export function authorize(
+  state: AccountState,
+  digest: KeyDigest,
+  free: FreeCall | undefined,
+  nowMs: number,
+): Permission {
+  const found = authenticate(state, digest, nowMs);
   if (!found.ok) return found;
-  const named: Found = free ? findReadable(books, found.caller, free, nowMs) : { ok: true, owned: [] };
+  const named: Found = free ? findReadable(state, found.caller, free, nowMs) : { ok: true, owned: [] };
   // Refused calls count too, so that a client cannot probe ids without limit.
-  const tooMany = free && books.takeFree(found.caller, named.ok ? free.reach : "local", nowMs);
+  const tooMany = free && state.takeFree(found.caller, named.ok ? free.reach : "local", nowMs);
   if (tooMany) return refused(tooMany);
   if (!named.ok) return named;
   const { key } = found.caller;
@@ -127,9 +132,9 @@ export function authorize(books: Books, digest: KeyDigest, free: FreeCall | unde
     ok: true,
     keyId: key.id,
     teamId: key.team,
-    accountId: books.tenants.account().id,
+    accountId: state.tenants.account().id,
     models: key.models,
-    rates: ratesOf(books.levels(found.caller, nowMs), nowMs),
+    rates: ratesOf(state.levels(found.caller, nowMs), nowMs),
     owned: named.owned,
   };
 }
@@ -140,10 +145,10 @@ const KIND_WORDS: Record<OwnedKind, "response" | "video job"> = { response: "res
 type Found = Outcome<{ owned: readonly Owned[] }>;
 
 /** Every id must belong to this account. Foreign and unknown ids get the same refusal: neither is in the table. */
-function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Found {
+function findOwned(state: AccountState, refs: readonly OwnedRef[], nowMs: number): Found {
   const owned: Owned[] = [];
   for (const ref of refs) {
-    const found = ref.kind === "video_job" ? findJobAsOwned(books, ref, nowMs) : books.ownedIds.find(ref, nowMs);
+    const found = ref.kind === "video_job" ? findJobAsOwned(state, ref, nowMs) : state.ownedIds.find(ref, nowMs);
     if (!found) return refused({ kind: "id_not_found", what: KIND_WORDS[ref.kind] });
     owned.push(found);
   }
@@ -151,14 +156,14 @@ function findOwned(books: Books, refs: readonly OwnedRef[], nowMs: number): Foun
 }
 
 /** A job lives where it was submitted. It brings no tokens along. */
-function findJobAsOwned(books: Books, ref: OwnedRef, nowMs: number): Owned | undefined {
-  const job = books.jobs.findKept(ref.id, nowMs);
+function findJobAsOwned(state: AccountState, ref: OwnedRef, nowMs: number): Owned | undefined {
+  const job = state.jobs.findKept(ref.id, nowMs);
   return job && { ...ref, upstream: job.upstream, targetModel: job.targetModel, model: job.model, totalTokens: 0 };
 }
 
 /** Like `findOwned`, for reading. The key must also be allowed the call, and the models that made the ids. */
-function findReadable(books: Books, caller: LiveCaller, { owned, access }: FreeCall, nowMs: number): Found {
-  const named = findOwned(books, owned, nowMs);
+function findReadable(state: AccountState, caller: LiveCaller, { owned, access }: FreeCall, nowMs: number): Found {
+  const named = findOwned(state, owned, nowMs);
   if (!named.ok) return named;
   const refusal = forbid(caller, access, ...named.owned.map(({ model }) => model));
   return refusal ? refused(refusal) : named;
@@ -173,20 +178,20 @@ const anotherModel = ({ kind, model }: Owned): Refusal => ({
 type Authentication = Outcome<{ caller: LiveCaller }>;
 
 /** Finds the live key, team and account behind a digest, or refuses with the reason. */
-export function authenticate(books: Books, digest: KeyDigest, nowMs: number): Authentication {
+export function authenticate(state: AccountState, digest: KeyDigest, nowMs: number): Authentication {
   const refuse = (why: "unknown" | "revoked" | "expired" | "blocked"): Authentication => ({
     ok: false,
     refusal: { kind: "bad_key", why },
   });
-  const found = books.keys.find(digest);
+  const found = state.keys.find(digest);
   if (!found) return refuse("unknown");
   const { key, validUntilMs } = found;
   if (key.revokedAtMs !== null || (validUntilMs !== null && nowMs >= validUntilMs)) return refuse("revoked");
   if (key.expiresAtMs !== null && nowMs >= key.expiresAtMs) return refuse("expired");
-  const account = books.tenants.account();
+  const account = state.tenants.account();
   if (key.blocked || account.blocked || account.deletedAtMs !== null) return refuse("blocked");
   if (key.team === null) return { ok: true, caller: { key, team: null } };
-  const team = books.tenants.team(key.team);
+  const team = state.tenants.team(key.team);
   if (!team || team.blocked || team.deletedAtMs !== null) return refuse("blocked");
   return { ok: true, caller: { key, team } };
 }
@@ -203,13 +208,13 @@ export function forbid({ key }: LiveCaller, access: CallAccess, ...models: reado
 
 /** The first of the row's own limits that is used up. */
 export function namedRefusal(
-  books: Books,
+  state: AccountState,
   { limits, endpoint }: Pick<AdmitRequest, "limits" | "endpoint">,
   key: KeyId,
   nowMs: number,
 ): Refusal | undefined {
   for (const limit of limits) {
-    const refusal = namedLimitRefusal(limit, countedFor(books, limit, endpoint, key, nowMs), nowMs);
+    const refusal = namedLimitRefusal(limit, countedFor(state, limit, endpoint, key, nowMs), nowMs);
     if (refusal) return refusal;
   }
   return undefined;
@@ -220,12 +225,12 @@ export function namedRefusal(
  * limit.
  */
 export function sentBefore(
-  books: Books,
+  state: AccountState,
   { key }: LiveCaller,
   { idempotency }: Pick<AdmitRequest, "idempotency">,
   nowMs: number,
 ): (Admission & { ok: false }) | undefined {
-  const earlier = idempotency && books.idempotency.find(key.id, idempotency, nowMs);
+  const earlier = idempotency && state.idempotency.find(key.id, idempotency, nowMs);
   if (!earlier) return undefined;
   if (earlier === "other_body") return refused({ kind: "idempotency", why: "other_body" });
   return { ok: false, refusal: earlierRefusal(earlier), earlier };
@@ -236,7 +241,7 @@ export function sentBefore(
  * While the first call runs, clients poll it; those polls are not counted, the final one is.
  */
 export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBefore>>>(
-  books: Books,
+  state: AccountState,
   caller: LiveCaller,
   repeat: Repeat,
   nowMs: number,
@@ -244,7 +249,7 @@ export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBe
   const { earlier } = repeat;
   if (earlier?.state === "running") return repeat;
   const readBack = earlier?.state === "completed" && earlier.created?.kind === "response";
-  const refusal = books.takeFree(caller, readBack ? "upstream" : "local", nowMs);
+  const refusal = state.takeFree(caller, readBack ? "upstream" : "local", nowMs);
   return refusal ? refused(refusal) : repeat;
 }
 
@@ -253,7 +258,7 @@ export function refuseRepeat<Repeat extends NonNullable<ReturnType<typeof sentBe
  * ended.
  */
 function admitAgain(
-  books: Books,
+  state: AccountState,
   caller: LiveCaller,
   known: HoldRow,
   owned: readonly Owned[],
@@ -261,11 +266,11 @@ function admitAgain(
   times: HoldTimes,
 ): Admission {
   if (known.state !== "open" || known.keyId !== caller.key.id) throw new Error(`call ${known.callId} was used before`);
-  const hold = toHold(books, known, times, nowMs);
-  return { ok: true, hold, rates: ratesOf(books.levels(caller, nowMs), nowMs), owned };
+  const hold = toHold(state, known, times, nowMs);
+  return { ok: true, hold, rates: ratesOf(state.levels(caller, nowMs), nowMs), owned };
 }
 
-function toHold(books: Books, hold: NewHold, times: HoldTimes, nowMs: number): Hold {
+function toHold(state: AccountState, hold: NewHold, times: HoldTimes, nowMs: number): Hold {
   return {
     callId: hold.callId,
     keyId: hold.keyId,
@@ -274,6 +279,6 @@ function toHold(books: Books, hold: NewHold, times: HoldTimes, nowMs: number): H
     livesMs: hold.expiresAtMs - nowMs,
     // One TTL shorter than the hold's longest life, so a call always ends before its hold does.
     longestCallMs: times.longestMs - times.ttlMs,
-    onDisconnect: books.tenants.account().onDisconnect,
+    onDisconnect: state.tenants.account().onDisconnect,
   };
 }

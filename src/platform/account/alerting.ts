@@ -11,13 +11,13 @@ import { type AccountId, asId, type KeyId, type TeamId } from "../../core/ids.ts
 import { toUsd } from "../../core/pricing/money.ts";
 import type { LimitLevel } from "../../core/refusal.ts";
 import { isFilling, STORE_LIMIT_BYTES } from "../store-sizes.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { Party, Subject } from "./tables/limit-scopes.ts";
 
 /** Keys told of in one transaction. */
 const WARNED_AT_ONCE = 200;
 
-export function purseOf({ tenants, ledger }: Books): Purse {
+export function purseOf({ tenants, ledger }: AccountState): Purse {
   const account = tenants.account();
   return {
     balanceNanoUsd: ledger.balanceNanoUsd,
@@ -27,44 +27,44 @@ export function purseOf({ tenants, ledger }: Books): Purse {
 }
 
 /** `before`: the purse as the transaction found it. */
-export function tellChanges(books: Books, before: Purse, nowMs: number): void {
-  tellPurse(books, before, nowMs);
-  for (const party of books.spending.takeCharged()) tellBudgets(books, party, nowMs);
+export function tellChanges(state: AccountState, before: Purse, nowMs: number): void {
+  tellPurse(state, before, nowMs);
+  for (const party of state.spending.takeCharged()) tellBudgets(state, party, nowMs);
 }
 
-function tellPurse(books: Books, before: Purse, nowMs: number): void {
-  const after = purseOf(books);
+function tellPurse(state: AccountState, before: Purse, nowMs: number): void {
+  const after = purseOf(state);
   const { low, empty } = purseAlerts(before, after);
   if (!low && !empty) return;
-  const { id } = books.tenants.account();
+  const { id } = state.tenants.account();
   const balance_usd = toUsd(after.balanceNanoUsd);
   if (low) {
     const data = { balance_usd, threshold_usd: toUsd(after.lowNanoUsd ?? 0) };
-    books.alerts.tell(id, { type: "balance.low", data }, nowMs);
+    state.alerts.tell(id, { type: "balance.low", data }, nowMs);
   }
   if (empty) {
     const data = { balance_usd, credit_limit_usd: toUsd(0 - after.floorNanoUsd) };
-    books.alerts.tell(id, { type: "balance.empty", data }, nowMs);
+    state.alerts.tell(id, { type: "balance.empty", data }, nowMs);
   }
 }
 
-function tellBudgets(books: Books, { keyId, teamId }: Party, nowMs: number): void {
-  tellBudget(books, "key", keyId, nowMs);
-  if (teamId !== null) tellBudget(books, "team", teamId, nowMs);
-  tellBudget(books, "account", books.tenants.account().id, nowMs);
+function tellBudgets(state: AccountState, { keyId, teamId }: Party, nowMs: number): void {
+  tellBudget(state, "key", keyId, nowMs);
+  if (teamId !== null) tellBudget(state, "team", teamId, nowMs);
+  tellBudget(state, "account", state.tenants.account().id, nowMs);
 }
 
 /** Where does one budget stand? Asked after a charge, and after a change of the budget. `of`: the id of its level. */
-export function tellBudget(books: Books, level: LimitLevel, of: string, nowMs: number): void {
+export function tellBudget(state: AccountState, level: LimitLevel, of: string, nowMs: number): void {
   const subject = (level === "account" ? level : `${level}:${of}`) as Subject;
-  const limits = limitsOf(books, level, of);
+  const limits = limitsOf(state, level, of);
   if (!limits || limits.maxBudgetNanoUsd === null) return;
   const { budgetDuration: duration, maxBudgetNanoUsd: budgetNanoUsd } = limits;
   const { firstDay, endsAtMs } = budgetWindow(duration, nowMs);
-  const spentNanoUsd = books.spending.spent(subject, duration, nowMs);
-  const known = books.alerts.budgetMark(subject);
+  const spentNanoUsd = state.spending.spent(subject, duration, nowMs);
+  const known = state.alerts.budgetMark(subject);
   const { tell, mark } = budgetStep(known, { window: `${duration} ${firstDay}`, budgetNanoUsd, spentNanoUsd });
-  if (mark && mark !== known) books.alerts.markBudget(subject, mark, nowMs);
+  if (mark && mark !== known) state.alerts.markBudget(subject, mark, nowMs);
   for (const percent of tell) {
     const data = {
       level,
@@ -75,11 +75,11 @@ export function tellBudget(books: Books, level: LimitLevel, of: string, nowMs: n
       budget_duration: duration,
       resets_at: endsAtMs === null ? null : new Date(endsAtMs).toISOString(),
     };
-    books.alerts.tell(books.tenants.account().id, { type: "budget.threshold", data }, nowMs);
+    state.alerts.tell(state.tenants.account().id, { type: "budget.threshold", data }, nowMs);
   }
 }
 
-function limitsOf({ keys, tenants }: Books, level: LimitLevel, of: string): Limits | null {
+function limitsOf({ keys, tenants }: AccountState, level: LimitLevel, of: string): Limits | null {
   if (level === "key") return keys.limits(asId<KeyId>(of));
   return level === "team" ? (tenants.team(asId<TeamId>(of))?.limits ?? null) : tenants.account().limits;
 }
@@ -87,23 +87,23 @@ function limitsOf({ keys, tenants }: Books, level: LimitLevel, of: string): Limi
 export const keyNamed = ({ id, name, team }: Key) => ({ key: id, name, team });
 
 /** Tells of keys that will expire. Called by the alarm. */
-export function tellExpiring(books: Books, nowMs: number): void {
-  const dueMs = books.keys.nextWarnMs();
+export function tellExpiring(state: AccountState, nowMs: number): void {
+  const dueMs = state.keys.nextWarnMs();
   if (dueMs === null || nowMs < dueMs) return;
-  const { id } = books.tenants.account();
-  for (const key of books.keys.takeWarned(nowMs, WARNED_AT_ONCE)) {
+  const { id } = state.tenants.account();
+  for (const key of state.keys.takeWarned(nowMs, WARNED_AT_ONCE)) {
     if (key.expiresAtMs === null) continue;
     const data = { ...keyNamed(key), expires_at: new Date(key.expiresAtMs).toISOString() };
-    books.alerts.tell(id, { type: "key.expiring", data }, nowMs);
+    state.alerts.tell(id, { type: "key.expiring", data }, nowMs);
   }
 }
 
 /** Tells once a day that the object's storage is filling up. Returns whose it is. */
-export function tellSize(books: Books, bytes: number, nowMs: number): AccountId {
-  const { id } = books.tenants.account();
-  if (isFilling(bytes) && books.alerts.firstToday("size", nowMs)) {
+export function tellSize(state: AccountState, bytes: number, nowMs: number): AccountId {
+  const { id } = state.tenants.account();
+  if (isFilling(bytes) && state.alerts.firstToday("size", nowMs)) {
     const data = { store: "account", bytes, limit_bytes: STORE_LIMIT_BYTES };
-    books.alerts.tell(id, { type: "store.filling", data }, nowMs);
+    state.alerts.tell(id, { type: "store.filling", data }, nowMs);
   }
   return id;
 }

@@ -16,7 +16,7 @@ import { PartWriter } from "../archive/part-writer.ts";
 import { log } from "../log.ts";
 import { within } from "../wait.ts";
 import { letOthersIn } from "./slices.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { Store } from "./store.ts";
 
 /** The alarm waits this long for the archive, ms; then it goes on, and so does the archive. */
@@ -72,7 +72,7 @@ export class Archiver {
   }
 
   #isDue(): boolean {
-    const dueMs = this.#store.transact((books) => this.#store.archiveDueMs(books)) ?? null;
+    const dueMs = this.#store.transact((state) => this.#store.archiveDueMs(state)) ?? null;
     return dueMs !== null && dueMs <= Date.now();
   }
 
@@ -81,8 +81,8 @@ export class Archiver {
   }
 
   /** Throws for an account that was never opened: it has nothing to archive. */
-  #read<Answer>(ask: (books: Books, nowMs: number) => Answer): Answer {
-    const found = this.#store.transact((books, nowMs) => ({ answer: ask(books, nowMs) }));
+  #read<Answer>(ask: (state: AccountState, nowMs: number) => Answer): Answer {
+    const found = this.#store.transact((state, nowMs) => ({ answer: ask(state, nowMs) }));
     if (!found) throw new Error("the account was never opened");
     return found.answer;
   }
@@ -121,7 +121,7 @@ export class Archiver {
 
   /** The part that was planned, or the next one; undefined: no hour with lines has closed. */
   async #make(account: number, planned: LedgerPart | undefined): Promise<Made | undefined> {
-    const next = planned ?? this.#read((books, nowMs) => nextPart(books, nowMs));
+    const next = planned ?? this.#read((state, nowMs) => nextPart(state, nowMs));
     if (!next) return undefined;
     const writer = new PartWriter({ series: "ledger", account, hourMs: next.hourMs, n: next.n });
     let lastId = next.firstId - 1;
@@ -154,23 +154,23 @@ export class Archiver {
   async #fold(bucket: R2Bucket, limits: DetailLimits): Promise<boolean> {
     for (let done = 0; done < FOLDS_PER_RUN; done++) {
       const { number } = this.#account();
-      const part = this.#read((books, nowMs) => this.#foldable(books, limits, nowMs)?.toFold(number));
+      const part = this.#read((state, nowMs) => this.#foldable(state, limits, nowMs)?.toFold(number));
       if (!part) return true;
       if (part.begins) {
         const there = await matchPart(bucket, part);
         if (there.kind !== "kept") return this.#differs(part, there.why);
       }
-      this.#read((books, nowMs) => {
-        if (!this.#foldable(books, limits, nowMs)) return;
-        books.spending.sumUp(books.ledger.lastId);
-        books.ledger.parts.fold();
+      this.#read((state, nowMs) => {
+        if (!this.#foldable(state, limits, nowMs)) return;
+        state.spending.sumUp(state.ledger.lastId);
+        state.ledger.parts.fold();
       });
       await letOthersIn();
     }
     return true;
   }
 
-  #foldable({ ledger: { parts, lastId } }: Books, limits: DetailLimits, nowMs: number) {
+  #foldable({ ledger: { parts, lastId } }: AccountState, limits: DetailLimits, nowMs: number) {
     if (this.#store.audits > 0 || parts.foldsAtMs(limits, lastId) > nowMs) return undefined;
     if (!parts.foldAwaited()) return parts;
     this.#store.archiveAgainMs = nowMs + HOLDS_LEAVE_MS;
@@ -179,7 +179,7 @@ export class Archiver {
 }
 
 /** Where the next part begins, if the hour of its first line is over. */
-function nextPart({ ledger: { parts } }: Books, nowMs: number) {
+function nextPart({ ledger: { parts } }: AccountState, nowMs: number) {
   const { n, lastId, last } = parts.before();
   const sinceMs = parts.unwrittenSinceMs;
   if (sinceMs === null || closesAtMs(last, sinceMs) > nowMs) return undefined;

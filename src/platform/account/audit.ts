@@ -14,7 +14,7 @@ import { OVER_MS } from "../../core/leases/slice.ts";
 import { EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
 import { expireDue } from "./expiry.ts";
 import { ENTRIES_PER_SLICE, letOthersIn, ROWS_PER_SLICE } from "./slices.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { Store } from "./store.ts";
 import type { Subject } from "./tables/limit-scopes.ts";
 import { subjectsOf } from "./tables/limit-scopes.ts";
@@ -35,8 +35,8 @@ export async function audit(store: Store): Promise<Audit | undefined> {
 }
 
 async function walk(store: Store): Promise<Audit | undefined> {
-  const opened = store.transact((books, nowMs) => {
-    expireDue(books, nowMs);
+  const opened = store.transact((state, nowMs) => {
+    expireDue(state, nowMs);
     return true;
   });
   if (!opened) return undefined;
@@ -45,16 +45,16 @@ async function walk(store: Store): Promise<Audit | undefined> {
   for (const table of ROW_TABLES) await inSlices(store, table, findings);
   const totals = await operatorTotals(store);
   while (store.transact(() => entries.step(ENTRIES_PER_SLICE))) await letOthersIn();
-  return store.transact((books, nowMs) => {
-    expireDue(books, nowMs);
+  return store.transact((state, nowMs) => {
+    expireDue(state, nowMs);
     while (entries.step(ENTRIES_PER_SLICE));
-    return conclude(store, books, entries, findings, totals, nowMs);
+    return conclude(store, state, entries, findings, totals, nowMs);
   });
 }
 
 function conclude(
   { sql }: Store,
-  books: Books,
+  state: AccountState,
   entries: EntryWalk,
   findings: Findings,
   totals: OperatorTotals | undefined,
@@ -67,28 +67,28 @@ function conclude(
     )
     .one();
   const problems = [
-    ...moneyProblems(books, entries.nanoUsd, heldNanoUsd, openHolds),
+    ...moneyProblems(state, entries.nanoUsd, heldNanoUsd, openHolds),
     ...findings.problems(),
-    ...spendingProblems(books, entries.chargedNanoUsd, nowMs),
-    ...activityProblems(books, nowMs),
+    ...spendingProblems(state, entries.chargedNanoUsd, nowMs),
+    ...activityProblems(state, nowMs),
   ];
-  if (problems.length > 0 && books.alerts.firstToday("audit", nowMs)) {
+  if (problems.length > 0 && state.alerts.firstToday("audit", nowMs)) {
     const data = { problems: problems.slice(0, EXAMPLES).map((problem) => problem.slice(0, LONGEST_PROBLEM)) };
-    books.alerts.tell(books.tenants.account().id, { type: "audit.failed", data }, nowMs);
+    state.alerts.tell(state.tenants.account().id, { type: "audit.failed", data }, nowMs);
   }
   const { overrunNanoUsd, operatorLossNanoUsd } =
-    totals?.version === books.operatorBook.version ? totals : books.operatorBook.totals("", null);
+    totals?.version === state.operatorBook.version ? totals : state.operatorBook.totals("", null);
   return {
     ok: problems.length === 0,
     entriesNanoUsd: entries.nanoUsd,
-    balanceNanoUsd: books.ledger.balanceNanoUsd,
+    balanceNanoUsd: state.ledger.balanceNanoUsd,
     heldNanoUsd,
     overrunNanoUsd,
     operatorLossNanoUsd,
     openHolds,
-    openLeases: books.leases.all().length,
+    openLeases: state.leases.all().length,
     oldestHoldAtMs,
-    outbox: books.outbox.count(),
+    outbox: state.outbox.count(),
     problems,
   };
 }
@@ -134,16 +134,16 @@ async function operatorTotals(store: Store): Promise<OperatorTotals | undefined>
  * Compares the sums with the state in memory, and checks the ledger's promise: balance less holds stays above the
  * floor.
  */
-function moneyProblems(books: Books, entriesNanoUsd: number, heldNanoUsd: number, openHolds: number): string[] {
+function moneyProblems(state: AccountState, entriesNanoUsd: number, heldNanoUsd: number, openHolds: number): string[] {
   const problems: string[] = [];
-  const { balanceNanoUsd, floorNanoUsd } = books.money();
+  const { balanceNanoUsd, floorNanoUsd } = state.money();
   if (entriesNanoUsd !== balanceNanoUsd) {
     problems.push(`the entries add up to ${entriesNanoUsd}, the balance is ${balanceNanoUsd}`);
   }
-  if (heldNanoUsd !== books.heldNanoUsd || openHolds !== books.openHolds) {
-    problems.push(`${openHolds} open holds of ${heldNanoUsd}; in memory ${books.openHolds} of ${books.heldNanoUsd}`);
+  if (heldNanoUsd !== state.heldNanoUsd || openHolds !== state.openHolds) {
+    problems.push(`${openHolds} open holds of ${heldNanoUsd}; in memory ${state.openHolds} of ${state.heldNanoUsd}`);
   }
-  const lowest = Math.min(floorNanoUsd, books.tenants.account().toleratedNanoUsd ?? floorNanoUsd);
+  const lowest = Math.min(floorNanoUsd, state.tenants.account().toleratedNanoUsd ?? floorNanoUsd);
   if (balanceNanoUsd - heldNanoUsd < lowest) {
     problems.push(`balance ${balanceNanoUsd} less holds ${heldNanoUsd} is below the floor ${lowest}`);
   }
@@ -151,18 +151,18 @@ function moneyProblems(books: Books, entriesNanoUsd: number, heldNanoUsd: number
 }
 
 /** Compares the budgets' sums with the ledger, for the account and for all keys together. */
-function spendingProblems(books: Books, chargedNanoUsd: number, nowMs: number): string[] {
-  const spent = books.spending.spent("account", "total", nowMs);
+function spendingProblems(state: AccountState, chargedNanoUsd: number, nowMs: number): string[] {
+  const spent = state.spending.spent("account", "total", nowMs);
   return chargedNanoUsd === spent ? [] : [`charges add up to ${chargedNanoUsd}, the account's spending to ${spent}`];
 }
 
 /** Compares the windows and slots in memory with the hold rows. */
-function activityProblems(books: Books, nowMs: number): string[] {
+function activityProblems(state: AccountState, nowMs: number): string[] {
   const fresh = new Map<
     Subject,
     { requests: TrailingCount; tokens: TrailingCount; slots: number; held: number; leased: number }
   >();
-  for (const hold of books.holds.recent(nowMs - MINUTE.spanMs - MINUTE.bucketMs)) {
+  for (const hold of state.holds.recent(nowMs - MINUTE.spanMs - MINUTE.bucketMs)) {
     for (const subject of subjectsOf(hold)) {
       const sums = fresh.get(subject) ?? {
         requests: new TrailingCount(MINUTE),
@@ -187,9 +187,9 @@ function activityProblems(books: Books, nowMs: number): string[] {
     }
   }
   const problems: string[] = [];
-  for (const subject of new Set([...fresh.keys(), ...books.activities.subjects()])) {
+  for (const subject of new Set([...fresh.keys(), ...state.activities.subjects()])) {
     const sums = fresh.get(subject);
-    const mirror = books.activities.of(subject);
+    const mirror = state.activities.of(subject);
     const { requests, tokens, slots, held, leased } = sums ?? {};
     const rows = [requests?.used(nowMs) ?? 0, tokens?.used(nowMs) ?? 0, slots ?? 0, held ?? 0, leased ?? 0];
     const uses = [mirror.requests.used(nowMs), mirror.tokens.used(nowMs)];

@@ -2,7 +2,7 @@
 import type { CallTrace } from "../../core/account/call-trace.ts";
 import type { UsageEvent } from "../../core/account/hold.ts";
 import { asId, type CallId } from "../../core/ids.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { NewHold } from "./tables/holds.ts";
 
 /** The id of the second event of a call that ended after its hold had expired. */
@@ -19,12 +19,12 @@ interface Told {
 }
 
 /** The event of a call of which only the hold is known, and what `told` adds. */
-export function eventOf(books: Books, hold: NewHold, endedAtMs: number, told: Told = {}): UsageEvent {
+export function eventOf(state: AccountState, hold: NewHold, endedAtMs: number, told: Told = {}): UsageEvent {
   const { trace, entry = null } = told;
   const { stream = false, costs = null, tries = [], country = null } = trace ?? {};
   return {
     eventId: hold.callId,
-    account: books.tenants.account().id,
+    account: state.tenants.account().id,
     team: hold.teamId,
     key: hold.keyId,
     endpoint: hold.endpoint,

@@ -2,16 +2,16 @@
 import type { Closing } from "../../core/account/account-service.ts";
 import { hourlyKinds, liveKinds } from "./compute/seat.ts";
 import { expireDue } from "./expiry.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
-export function closeAccount(books: Books, nowMs: number): Closing {
-  expireDue(books, nowMs);
-  const live = [...liveKinds(books), ...hourlyKinds(books)];
+export function closeAccount(state: AccountState, nowMs: number): Closing {
+  expireDue(state, nowMs);
+  const live = [...liveKinds(state), ...hourlyKinds(state)];
   if (live.length > 0) return { kind: "compute_live", live };
-  if (books.openHolds > 0) return { kind: "holds_open", openHolds: books.openHolds };
-  books.tenants.close(nowMs);
-  books.keys.forgetNames();
-  books.resources.forgetNames();
-  books.ledger.forgetNotes();
+  if (state.openHolds > 0) return { kind: "holds_open", openHolds: state.openHolds };
+  state.tenants.close(nowMs);
+  state.keys.forgetNames();
+  state.resources.forgetNames();
+  state.ledger.forgetNotes();
   return { kind: "closed" };
 }

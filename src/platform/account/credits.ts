@@ -3,10 +3,10 @@ import { mayCredit } from "../../core/account/ledger.ts";
 import type { Credit, CreditOutcome } from "../../core/account/tenant.ts";
 import { toUsd } from "../../core/pricing/money.ts";
 import { turnUnpaid } from "./compute/resource-rows.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
-export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditOutcome {
-  const known = books.ledger.byReference(credit.reference);
+export function bookCredit(state: AccountState, credit: Credit, nowMs: number): CreditOutcome {
+  const known = state.ledger.byReference(credit.reference);
   if (known) {
     const same =
       known.amountNanoUsd === credit.amountNanoUsd &&
@@ -14,9 +14,9 @@ export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditO
       known.callId === (credit.callId ?? null);
     return { kind: same ? "already_booked" : "reference_conflict", entry: known };
   }
-  if (!mayCredit(books.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
-  const entry = books.ledger.credit(credit, nowMs);
-  books.spending.entered(entry.id);
+  if (!mayCredit(state.money(), credit.kind, credit.amountNanoUsd)) return { kind: "out_of_range" };
+  const entry = state.ledger.credit(credit, nowMs);
+  state.spending.entered(entry.id);
   const { kind, reference } = credit;
   const data = {
     kind,
@@ -24,7 +24,7 @@ export function bookCredit(books: Books, credit: Credit, nowMs: number): CreditO
     balance_usd: toUsd(entry.balanceNanoUsd),
     reference,
   };
-  books.alerts.tell(books.tenants.account().id, { type: "credit.booked", data }, nowMs);
-  turnUnpaid(books, nowMs);
+  state.alerts.tell(state.tenants.account().id, { type: "credit.booked", data }, nowMs);
+  turnUnpaid(state, nowMs);
   return { kind: "booked", entry };
 }

@@ -8,44 +8,50 @@ import { OVER_MS } from "../../core/leases/slice.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import { durationMs, eventOf } from "./call-events.ts";
 import { turnDue } from "./compute/resource-rows.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { HoldRow } from "./tables/holds.ts";
 
 /** Due holds ended in one go. */
 const EXPIRE_AT_ONCE = 500;
 
 /** Called by the alarm and before money is read, so that a dead alarm cannot block an account. Rentals turn first. */
-export function expireDue(books: Books, nowMs: number): void {
-  turnDue(books, nowMs);
-  if (books.nextExpiryMs === null || nowMs < books.nextExpiryMs) return;
-  for (const hold of books.holds.due(nowMs, EXPIRE_AT_ONCE)) {
-    expire(books, hold, hold.lease ? "lease_expired" : "hold_expired", nowMs, null);
+export function expireDue(state: AccountState, nowMs: number): void {
+  turnDue(state, nowMs);
+  if (state.nextExpiryMs === null || nowMs < state.nextExpiryMs) return;
+  for (const hold of state.holds.due(nowMs, EXPIRE_AT_ONCE)) {
+    expire(state, hold, hold.lease ? "lease_expired" : "hold_expired", nowMs, null);
   }
-  books.readNextExpiry();
+  state.readNextExpiry();
 }
 
 /**
  * Ends an open hold whose outcome is unknown. A lease's is what its isolate never reported: calls that were made count,
  * and were not charged.
  */
-export function expire(books: Books, hold: HoldRow, reason: string, nowMs: number, servedBy: ServedBy | null): void {
+export function expire(
+  state: AccountState,
+  hold: HoldRow,
+  reason: string,
+  nowMs: number,
+  servedBy: ServedBy | null,
+): void {
   const { callId, amountNanoUsd, countedTokens, progress } = hold;
   const reportedNanoUsd = progress ? costOf(progress.reading.usage, hold.prices) : 0;
   const { chargedNanoUsd } = splitCharge(reportedNanoUsd, amountNanoUsd);
   // A report means the call was executed: it gets a ledger entry even if it came to zero.
-  const entryId = progress ? books.charge(hold, chargedNanoUsd, nowMs) : null;
+  const entryId = progress ? state.charge(hold, chargedNanoUsd, nowMs) : null;
   const lossNanoUsd = amountNanoUsd - chargedNanoUsd;
   if (hold.lease) {
     const atMs = hold.admittedAtMs + OVER_MS;
-    books.activities.lost(hold, atMs, { ...hold.lease, tokens: countedTokens });
-    books.dayRequests.lost(hold, atMs, hold.lease.requests);
+    state.activities.lost(hold, atMs, { ...hold.lease, tokens: countedTokens });
+    state.dayRequests.lost(hold, atMs, hold.lease.requests);
   }
-  books.end(hold, { state: "expired", chargedNanoUsd, countedTokens, endedAtMs: nowMs, entryId });
-  books.operatorBook.loss(callId, lossNanoUsd, nowMs);
-  books.idempotency.lost(callId, 0);
+  state.end(hold, { state: "expired", chargedNanoUsd, countedTokens, endedAtMs: nowMs, entryId });
+  state.operatorBook.loss(callId, lossNanoUsd, nowMs);
+  state.idempotency.lost(callId, 0);
   const served = servedBy ?? progress?.servedBy;
-  books.outbox.add({
-    ...eventOf(books, hold, nowMs, { entry: entryId }),
+  state.outbox.add({
+    ...eventOf(state, hold, nowMs, { entry: entryId }),
     upstream: served?.upstream ?? null,
     targetModel: served?.model ?? null,
     region: served?.region ?? null,

@@ -12,7 +12,7 @@ import { costOf } from "../../core/pricing/prices.ts";
 import { countedTokens } from "../../core/pricing/usage.ts";
 import { eventOf } from "./call-events.ts";
 import { releaseLate, settleLate } from "./late-ends.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { HoldRow, HoldState, HoldTimes } from "./tables/holds.ts";
 
 export const UNKNOWN: HoldEnd = { state: "unknown", chargedNanoUsd: 0 };
@@ -21,17 +21,17 @@ export const UNKNOWN: HoldEnd = { state: "unknown", chargedNanoUsd: 0 };
  * Charges min(actual, held). A hold past its time that has not been expired yet is still open: its money is still set
  * aside, so it is charged.
  */
-export function settle(books: Books, settlement: Settlement, nowMs: number): HoldEnd {
-  const hold = books.holds.find(settlement.callId);
+export function settle(state: AccountState, settlement: Settlement, nowMs: number): HoldEnd {
+  const hold = state.holds.find(settlement.callId);
   if (!hold) return UNKNOWN;
-  if (hold.state === "expired") return settleLate(books, hold, settlement, nowMs);
+  if (hold.state === "expired") return settleLate(state, hold, settlement, nowMs);
   if (hold.state !== "open") return recorded(hold.state, hold);
   const { usage } = settlement.reading;
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
-  books.marginWatch.settled(books.tenants.account().id, hold, settlement, actualNanoUsd, nowMs);
-  const entryId = books.charge(hold, chargedNanoUsd, nowMs);
-  books.end(hold, {
+  state.marginWatch.settled(state.tenants.account().id, hold, settlement, actualNanoUsd, nowMs);
+  const entryId = state.charge(hold, chargedNanoUsd, nowMs);
+  state.end(hold, {
     state: "settled",
     chargedNanoUsd,
     countedTokens: countedTokens(usage),
@@ -41,13 +41,13 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
   // An own count or a suspiciously low figure may be too low as the bound of the next turn. Keep this turn's bound
   // then.
   const { source, lowInput } = settlement.reading;
-  if (source === "exact" && !lowInput) books.ownedIds.settled(hold.callId, countedTokens(usage));
-  books.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
-  books.overrun(hold.callId, overrunNanoUsd, nowMs);
+  if (source === "exact" && !lowInput) state.ownedIds.settled(hold.callId, countedTokens(usage));
+  state.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
+  state.overrun(hold.callId, overrunNanoUsd, nowMs);
   const lossNanoUsd = lossOf(hold, settlement);
-  if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
-  books.outbox.add({
-    ...eventOf(books, hold, nowMs, { trace: settlement.trace, entry: entryId }),
+  if (lossNanoUsd > 0) state.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
+  state.outbox.add({
+    ...eventOf(state, hold, nowMs, { trace: settlement.trace, entry: entryId }),
     upstream: settlement.servedBy.upstream,
     targetModel: settlement.servedBy.model,
     region: settlement.servedBy.region,
@@ -67,17 +67,17 @@ export function settle(books: Books, settlement: Settlement, nowMs: number): Hol
 }
 
 /** No charge and no entry. The request stays counted, its tokens do not. */
-export function release(books: Books, released: Release, nowMs: number): HoldEnd {
-  const hold = books.holds.find(released.callId);
+export function release(state: AccountState, released: Release, nowMs: number): HoldEnd {
+  const hold = state.holds.find(released.callId);
   if (!hold) return UNKNOWN;
-  if (hold.state === "expired") return releaseLate(books, hold, released, nowMs);
+  if (hold.state === "expired") return releaseLate(state, hold, released, nowMs);
   if (hold.state !== "open") return recorded(hold.state, hold);
   const lossNanoUsd = lossOf(hold, released);
-  if (lossNanoUsd > 0) books.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
-  books.idempotency.released(released);
-  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
-  books.outbox.add({
-    ...eventOf(books, hold, nowMs, { trace: released.trace }),
+  if (lossNanoUsd > 0) state.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
+  state.idempotency.released(released);
+  state.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  state.outbox.add({
+    ...eventOf(state, hold, nowMs, { trace: released.trace }),
     upstream: released.servedBy?.upstream ?? null,
     targetModel: released.servedBy?.model ?? null,
     region: released.servedBy?.region ?? null,
@@ -95,16 +95,16 @@ export function release(books: Books, released: Release, nowMs: number): HoldEnd
  * has ended.
  */
 export function renew(
-  books: Books,
+  state: AccountState,
   callId: CallId,
   progress: Progress | null,
   nowMs: number,
   { ttlMs, longestMs }: HoldTimes,
 ): boolean {
-  const hold = books.holds.find(callId);
+  const hold = state.holds.find(callId);
   if (hold?.state !== "open") return false;
   const expiresAtMs = Math.max(hold.expiresAtMs, Math.min(nowMs + ttlMs, hold.admittedAtMs + longestMs));
-  if (expiresAtMs > hold.expiresAtMs || progress) books.renew(callId, expiresAtMs, progress);
+  if (expiresAtMs > hold.expiresAtMs || progress) state.renew(callId, expiresAtMs, progress);
   return true;
 }
 

@@ -3,9 +3,9 @@
  * known.
  */
 import type { InFlight } from "../../core/account/account-service.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
-export const inFlight = (books: Books, upstream: string): InFlight => ({
-  ...books.holds.callsAt(upstream),
-  jobs: books.jobs.runningAt(upstream),
+export const inFlight = (state: AccountState, upstream: string): InFlight => ({
+  ...state.holds.callsAt(upstream),
+  jobs: state.jobs.runningAt(upstream),
 });

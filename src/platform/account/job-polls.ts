@@ -61,7 +61,7 @@ export class JobPolls {
     if (shared && this.knows(job.id, nowMs)) return shared.view;
     if (this.#shared.size >= SWEEP_AT) this.#sweep(nowMs);
     // Moves the job's next poll, so that the alarm does not ask a second time.
-    this.#store.transact((books) => books.jobs.pollNext(job.id, nextPollMs(job.submittedAtMs, nowMs)));
+    this.#store.transact((state) => state.jobs.pollNext(job.id, nextPollMs(job.submittedAtMs, nowMs)));
     const mine: Shared = { sinceMs: nowMs, view: this.#poll(job), pending: true };
     this.#shared.set(job.id, mine);
     const over = () => {
@@ -89,7 +89,7 @@ export class JobPolls {
 
   async #poll(job: Job): Promise<JobView> {
     const answer = await this.#ask(job);
-    const concluded = this.#store.transact((books, nowMs) => concludeJob(books, job.id, answer, nowMs));
+    const concluded = this.#store.transact((state, nowMs) => concludeJob(state, job.id, answer, nowMs));
     if (!concluded) return refused(NO_SUCH_JOB);
     report(concluded);
     return viewOf(concluded.job, answer);

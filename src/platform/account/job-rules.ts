@@ -22,26 +22,26 @@ import {
 import { authenticate, forbid } from "./admission.ts";
 import { expire } from "./expiry.ts";
 import { release, settle } from "./hold-lifecycle.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
 /** The status of the tenant's submission, recorded in its one usage event. */
 const ACCEPTED = 202;
 
 /** The hold of the call lives on with the job, until some time after the job's deadline. */
-export function beginJob(books: Books, job: NewJob, nowMs: number, lifeMs: number): void {
-  const hold = books.holds.find(job.callId);
+export function beginJob(state: AccountState, job: NewJob, nowMs: number, lifeMs: number): void {
+  const hold = state.holds.find(job.callId);
   if (!hold) throw new Error(`no hold pays for the job of call ${job.callId}`);
-  const known = books.jobs.find(job.id);
+  const known = state.jobs.find(job.id);
   if (known?.callId === job.callId) return;
   if (known) {
     // The service merged two submissions into one job; the first submission's hold pays for it.
-    release(books, released(job, "job_known", nowMs - hold.startedAtMs), nowMs);
+    release(state, released(job, "job_known", nowMs - hold.startedAtMs), nowMs);
     return;
   }
   const deadlineMs = nowMs + lifeMs;
   const submission = { model: hold.model, submittedAtMs: hold.admittedAtMs, deadlineMs };
-  books.jobs.insert(job, submission, nextPollMs(nowMs, nowMs));
-  if (hold.state === "open") books.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
+  state.jobs.insert(job, submission, nextPollMs(nowMs, nowMs));
+  if (hold.state === "open") state.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
 }
 
 interface AskedJob {
@@ -55,12 +55,16 @@ interface AskedJob {
  * Finds the account's own job for a key, and counts the request as far as it reaches. Foreign and unknown ids get the
  * same refusal: neither is in the table.
  */
-export function findJob(books: Books, { digest, id, access, reach }: AskedJob, nowMs: number): Outcome<{ job: Job }> {
-  const found = authenticate(books, digest, nowMs);
+export function findJob(
+  state: AccountState,
+  { digest, id, access, reach }: AskedJob,
+  nowMs: number,
+): Outcome<{ job: Job }> {
+  const found = authenticate(state, digest, nowMs);
   if (!found.ok) return found;
-  const job = books.jobs.findKept(id, nowMs);
+  const job = state.jobs.findKept(id, nowMs);
   const barred = job ? forbid(found.caller, access, job.model) : NO_SUCH_JOB;
-  const refusal = books.takeFree(found.caller, barred ? "local" : reach, nowMs) ?? barred;
+  const refusal = state.takeFree(found.caller, barred ? "local" : reach, nowMs) ?? barred;
   return job && !refusal ? { ok: true, job } : refused(refusal ?? NO_SUCH_JOB);
 }
 
@@ -75,15 +79,15 @@ export interface Concluded {
 }
 
 /** Applies the outcome of a poll. Undefined if the job's row is gone. */
-export function concludeJob(books: Books, id: string, answer: JobAnswer, nowMs: number): Concluded | undefined {
-  const job = books.jobs.find(id);
+export function concludeJob(state: AccountState, id: string, answer: JobAnswer, nowMs: number): Concluded | undefined {
+  const job = state.jobs.find(id);
   if (!job) return undefined;
-  const done = carryOut(books, job, answer, nowMs);
-  books.jobs.pollNext(id, nextPollMs(job.submittedAtMs, nowMs));
-  return { job: books.jobs.find(id) ?? job, ...done };
+  const done = carryOut(state, job, answer, nowMs);
+  state.jobs.pollNext(id, nextPollMs(job.submittedAtMs, nowMs));
+  return { job: state.jobs.find(id) ?? job, ...done };
 }
 
-function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omit<Concluded, "job"> {
+function carryOut(state: AccountState, job: Job, answer: JobAnswer, nowMs: number): Omit<Concluded, "job"> {
   const step = stepAfter(job, answer, nowMs);
   const latencyMs = nowMs - job.submittedAtMs;
   switch (step.kind) {
@@ -91,7 +95,7 @@ function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omi
       return { did: "nothing", reason: null };
     case "charge": {
       const { chargedNanoUsd } = settle(
-        books,
+        state,
         {
           callId: job.callId,
           outcome: "completed",
@@ -106,33 +110,33 @@ function carryOut(books: Books, job: Job, answer: JobAnswer, nowMs: number): Omi
         },
         nowMs,
       );
-      books.jobs.end(job.id, { state: "completed", tokens: step.tokens, chargedNanoUsd });
-      tellCompleted(books, job, chargedNanoUsd, nowMs);
+      state.jobs.end(job.id, { state: "completed", tokens: step.tokens, chargedNanoUsd });
+      tellCompleted(state, job, chargedNanoUsd, nowMs);
       return { did: step.reading.source === "exact" ? "charged" : "charged_own_count", reason: null };
     }
     case "release":
-      release(books, released(job, step.code, latencyMs), nowMs);
-      books.jobs.end(job.id, { state: "failed", tokens: null, chargedNanoUsd: 0 });
+      release(state, released(job, step.code, latencyMs), nowMs);
+      state.jobs.end(job.id, { state: "failed", tokens: null, chargedNanoUsd: 0 });
       // One that was given up was told of then.
-      if (job.state === "running") tellFailed(books, job, nowMs);
+      if (job.state === "running") tellFailed(state, job, nowMs);
       return { did: "released", reason: step.code };
     case "expire": {
-      const hold = books.holds.find(job.callId);
-      if (hold?.state === "open") expire(books, hold, step.reason, nowMs, servedBy(job));
-      books.jobs.end(job.id, { state: "overdue", tokens: null, chargedNanoUsd: 0 });
-      tellFailed(books, job, nowMs);
+      const hold = state.holds.find(job.callId);
+      if (hold?.state === "open") expire(state, hold, step.reason, nowMs, servedBy(job));
+      state.jobs.end(job.id, { state: "overdue", tokens: null, chargedNanoUsd: 0 });
+      tellFailed(state, job, nowMs);
       return { did: "expired", reason: step.reason };
     }
   }
 }
 
-function tellCompleted(books: Books, { id: job, model }: Job, chargedNanoUsd: number, nowMs: number): void {
+function tellCompleted(state: AccountState, { id: job, model }: Job, chargedNanoUsd: number, nowMs: number): void {
   const data = { job, model, charged_usd: toUsd(chargedNanoUsd) };
-  books.alerts.tell(books.tenants.account().id, { type: "job.completed", data }, nowMs);
+  state.alerts.tell(state.tenants.account().id, { type: "job.completed", data }, nowMs);
 }
 
-const tellFailed = (books: Books, { id: job, model }: Job, nowMs: number): void =>
-  books.alerts.tell(books.tenants.account().id, { type: "job.failed", data: { job, model } }, nowMs);
+const tellFailed = (state: AccountState, { id: job, model }: Job, nowMs: number): void =>
+  state.alerts.tell(state.tenants.account().id, { type: "job.failed", data: { job, model } }, nowMs);
 
 const servedBy = (job: Pick<NewJob, "upstream" | "targetModel" | "region">) => ({
   upstream: job.upstream,

@@ -12,24 +12,29 @@ import { refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { authenticate } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
 /** Changes that the account's keys tried, refused ones too; forgotten with the state. */
-const tried = new WeakMap<Books, TrailingCount>();
+const tried = new WeakMap<AccountState, TrailingCount>();
 
 /** `change`: the caller is about to change keys or teams. */
-export function standing(books: Books, digest: KeyDigest, purpose: "read" | "change", nowMs: number): StandingAnswer {
-  expireDue(books, nowMs);
-  const found = authenticate(books, digest, nowMs);
+export function standing(
+  state: AccountState,
+  digest: KeyDigest,
+  purpose: "read" | "change",
+  nowMs: number,
+): StandingAnswer {
+  expireDue(state, nowMs);
+  const found = authenticate(state, digest, nowMs);
   if (!found.ok) return found;
-  const refusal = books.takeFree(found.caller, "local", nowMs);
+  const refusal = state.takeFree(found.caller, "local", nowMs);
   if (refusal) return refused(refusal);
-  const often = purpose === "change" ? tooOften(books, nowMs) : undefined;
+  const often = purpose === "change" ? tooOften(state, nowMs) : undefined;
   if (often) return refused(often);
   const { key, team } = found.caller;
-  const freeLevels = books.freeLevels(found.caller, "upstream", nowMs);
-  const budgets = books.budgets(found.caller, nowMs);
-  const levels = books.levels(found.caller, nowMs).map((use): LevelStanding => {
+  const freeLevels = state.freeLevels(found.caller, "upstream", nowMs);
+  const budgets = state.budgets(found.caller, nowMs);
+  const levels = state.levels(found.caller, nowMs).map((use): LevelStanding => {
     const free = freeLevels.find(({ level }) => level === use.level);
     const budget = budgets.find(({ level }) => level === use.level);
     return {
@@ -45,12 +50,12 @@ export function standing(books: Books, digest: KeyDigest, purpose: "read" | "cha
         : null,
     };
   });
-  return { ok: true, standing: { account: accountOf(books), team, key, levels } };
+  return { ok: true, standing: { account: accountOf(state), team, key, levels } };
 }
 
-function tooOften(books: Books, nowMs: number): Refusal | undefined {
-  const changes = tried.get(books) ?? new TrailingCount(MINUTE);
-  tried.set(books, changes);
+function tooOften(state: AccountState, nowMs: number): Refusal | undefined {
+  const changes = tried.get(state) ?? new TrailingCount(MINUTE);
+  tried.set(state, changes);
   const fitsAtMs = changes.fitsAtMs(1, CHANGES_A_MINUTE, nowMs) ?? nowMs;
   if (fitsAtMs > nowMs) {
     return { kind: "too_many_changes", allowed: CHANGES_A_MINUTE, in: "minute", retryAfterMs: fitsAtMs - nowMs };
@@ -59,7 +64,7 @@ function tooOften(books: Books, nowMs: number): Refusal | undefined {
   return undefined;
 }
 
-function accountOf(books: Books): Account {
-  const { toleratedNanoUsd: _, ...account } = books.tenants.account();
-  return { ...account, balanceNanoUsd: books.ledger.balanceNanoUsd, heldNanoUsd: books.heldNanoUsd };
+function accountOf(state: AccountState): Account {
+  const { toleratedNanoUsd: _, ...account } = state.tenants.account();
+  return { ...account, balanceNanoUsd: state.ledger.balanceNanoUsd, heldNanoUsd: state.heldNanoUsd };
 }

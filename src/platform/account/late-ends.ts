@@ -10,32 +10,32 @@ import { MAX_NANO_USD } from "../../core/pricing/money.ts";
 import { costOf } from "../../core/pricing/prices.ts";
 import { countedTokens, usageDifference } from "../../core/pricing/usage.ts";
 import { durationMs, eventOf, lateEventId } from "./call-events.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { HoldRow } from "./tables/holds.ts";
 
 /**
  * Brings the charge to min(actual, held). A higher charge is limited to what balance and budgets leave now; a lower one
  * gives the difference back. What the tenant does not pay stays the operator's loss.
  */
-export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, nowMs: number): HoldEnd {
+export function settleLate(state: AccountState, hold: HoldRow, settlement: Settlement, nowMs: number): HoldEnd {
   if (hold.corrected) return recorded(hold.chargedNanoUsd);
   const { callId, progress } = hold;
   const { usage } = settlement.reading;
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
-  const late = lateCharge(actualNanoUsd, hold, roomFor(books, hold, nowMs));
+  const late = lateCharge(actualNanoUsd, hold, roomFor(state, hold, nowMs));
   const differenceNanoUsd = late.chargedNanoUsd - hold.chargedNanoUsd;
   // What is given back frees the budget window in which it was charged, not today's.
-  const entryId = books.charge(hold, differenceNanoUsd, nowMs, differenceNanoUsd < 0 ? hold.endedAtMs : null);
-  books.holds.correct(callId, late.chargedNanoUsd, entryId);
+  const entryId = state.charge(hold, differenceNanoUsd, nowMs, differenceNanoUsd < 0 ? hold.endedAtMs : null);
+  state.holds.correct(callId, late.chargedNanoUsd, entryId);
   const triesNanoUsd = settlement.lostTries * hold.amountNanoUsd;
   const lossNanoUsd = Math.min(late.unpaidNanoUsd + triesNanoUsd, MAX_NANO_USD);
-  books.operatorBook.correctLoss(callId, lossNanoUsd);
-  books.overrun(callId, late.overrunNanoUsd, nowMs);
+  state.operatorBook.correctLoss(callId, lossNanoUsd);
+  state.overrun(callId, late.overrunNanoUsd, nowMs);
   const { source, lowInput } = settlement.reading;
-  if (source === "exact" && !lowInput) books.ownedIds.settled(callId, countedTokens(usage));
-  books.idempotency.correct(callId, settlement);
-  books.outbox.add({
-    ...lateEventOf(books, hold, nowMs, { trace: settlement.trace, entry: entryId }),
+  if (source === "exact" && !lowInput) state.ownedIds.settled(callId, countedTokens(usage));
+  state.idempotency.correct(callId, settlement);
+  state.outbox.add({
+    ...lateEventOf(state, hold, nowMs, { trace: settlement.trace, entry: entryId }),
     upstream: settlement.servedBy.upstream,
     targetModel: settlement.servedBy.model,
     region: settlement.servedBy.region,
@@ -58,13 +58,13 @@ export function settleLate(books: Books, hold: HoldRow, settlement: Settlement, 
 /**
  * Keeps what was charged. Without lost tries nothing more was executed, so the loss recorded at expiry becomes zero.
  */
-export function releaseLate(books: Books, hold: HoldRow, released: Release, nowMs: number): HoldEnd {
+export function releaseLate(state: AccountState, hold: HoldRow, released: Release, nowMs: number): HoldEnd {
   if (hold.corrected || released.lostTries > 0) return recorded(hold.chargedNanoUsd);
-  books.holds.correct(hold.callId, hold.chargedNanoUsd, null);
-  books.operatorBook.correctLoss(hold.callId, 0);
-  books.idempotency.correct(hold.callId, "not_executed");
-  books.outbox.add({
-    ...lateEventOf(books, hold, nowMs, { trace: released.trace }),
+  state.holds.correct(hold.callId, hold.chargedNanoUsd, null);
+  state.operatorBook.correctLoss(hold.callId, 0);
+  state.idempotency.correct(hold.callId, "not_executed");
+  state.outbox.add({
+    ...lateEventOf(state, hold, nowMs, { trace: released.trace }),
     upstream: released.servedBy?.upstream ?? null,
     targetModel: released.servedBy?.model ?? null,
     region: released.servedBy?.region ?? null,
@@ -76,8 +76,8 @@ export function releaseLate(books: Books, hold: HoldRow, released: Release, nowM
   return recorded(hold.chargedNanoUsd);
 }
 
-const lateEventOf = (...[books, hold, nowMs, told]: Required<Parameters<typeof eventOf>>): UsageEvent => ({
-  ...eventOf(books, hold, nowMs, told),
+const lateEventOf = (...[state, hold, nowMs, told]: Required<Parameters<typeof eventOf>>): UsageEvent => ({
+  ...eventOf(state, hold, nowMs, told),
   eventId: lateEventId(hold.callId),
   late: true,
 });
@@ -89,9 +89,9 @@ const latencyAtExpiry = (hold: HoldRow): number => durationMs(hold.startedAtMs, 
 const recorded = (chargedNanoUsd: number): HoldEnd => ({ state: "expired", chargedNanoUsd });
 
 /** What the balance and every budget of the hold's levels leave now. */
-function roomFor(books: Books, hold: HoldRow, nowMs: number): number {
-  const key = books.keys.key(hold.keyId);
-  const team = hold.teamId === null ? null : (books.tenants.team(hold.teamId) ?? null);
-  const budgets = key ? books.budgets({ key, team }, nowMs) : [];
-  return Math.min(moneyRoom(books.money()), budgetRoom(budgets));
+function roomFor(state: AccountState, hold: HoldRow, nowMs: number): number {
+  const key = state.keys.key(hold.keyId);
+  const team = hold.teamId === null ? null : (state.tenants.team(hold.teamId) ?? null);
+  const budgets = key ? state.budgets({ key, team }, nowMs) : [];
+  return Math.min(moneyRoom(state.money()), budgetRoom(budgets));
 }

@@ -2,7 +2,7 @@
  * Waiting for leases, in the account object. A change of what a key may do is answered once no earlier lease admits
  * calls. A call that lacks only room that is leased out is decided once the leases are closed.
  */
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { Store } from "./store.ts";
 import type { OpenLease } from "./tables/open-leases.ts";
 
@@ -60,7 +60,7 @@ export class LeaseWaits {
   }
 
   /** Looks again while `still` holds. It counts its own pauses: the object's clock may be set back meanwhile. */
-  async #look(still: (books: Books, nowMs: number) => boolean): Promise<void> {
+  async #look(still: (state: AccountState, nowMs: number) => boolean): Promise<void> {
     for (let waitedMs = 0; waitedMs < LONGEST_MS; waitedMs += LOOK_EVERY_MS) {
       if (!this.#store.transact(still)) return;
       await sleep(LOOK_EVERY_MS);

@@ -24,7 +24,7 @@ import { authenticate } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
 import { release, settle } from "./hold-lifecycle.ts";
 import type { Lives } from "./settings.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { HoldTimes } from "./tables/holds.ts";
 import type { OpenLease } from "./tables/open-leases.ts";
 
@@ -37,47 +37,58 @@ export interface TakenIn extends ReportAnswer {
 }
 
 /** `grants`: false while calls wait for leases to be closed. */
-export function takeIn(books: Books, report: LeaseReport, nowMs: number, lives: Lives, grants: boolean): TakenIn {
+export function takeIn(
+  state: AccountState,
+  report: LeaseReport,
+  nowMs: number,
+  lives: Lives,
+  grants: boolean,
+): TakenIn {
   const unknown: Settlement[] = [];
   const touched = new Set(report.over.map(({ id }) => id));
   for (const reported of report.calls) {
-    const lost = takeCall(books, reported, nowMs, lives);
+    const lost = takeCall(state, reported, nowMs, lives);
     if (lost) unknown.push(lost);
     touched.add(reported.call.lease);
   }
-  for (const id of touched) books.leases.write(id, nowMs + lives.ttlMs);
-  for (const { id, admitted } of report.over) close(books, id, admitted, nowMs);
-  expireDue(books, nowMs);
-  const leases = report.asks.map((ask) => (grants ? grant(books, ask, nowMs, lives) : null));
+  for (const id of touched) state.leases.write(id, nowMs + lives.ttlMs);
+  for (const { id, admitted } of report.over) close(state, id, admitted, nowMs);
+  expireDue(state, nowMs);
+  const leases = report.asks.map((ask) => (grants ? grant(state, ask, nowMs, lives) : null));
   return { leases, unknown };
 }
 
 /** Gives the settlement of a call that was not known. */
-function takeCall(books: Books, { call, end }: ReportedCall, nowMs: number, times: HoldTimes): Settlement | null {
-  const carved = !books.holds.find(call.callId);
-  if (carved && !carve(books, call, nowMs, times))
-    return end?.kind === "settle" && !expired(books, call) ? end.said : null;
+function takeCall(
+  state: AccountState,
+  { call, end }: ReportedCall,
+  nowMs: number,
+  times: HoldTimes,
+): Settlement | null {
+  const carved = !state.holds.find(call.callId);
+  if (carved && !carve(state, call, nowMs, times))
+    return end?.kind === "settle" && !expired(state, call) ? end.said : null;
   if (!end) return null;
-  if (end.kind === "settle") settle(books, end.said, nowMs);
-  else release(books, end.said, nowMs);
-  const lease = books.leases.find(call.lease);
+  if (end.kind === "settle") settle(state, end.said, nowMs);
+  else release(state, end.said, nowMs);
+  const lease = state.leases.find(call.lease);
   if (!carved || !lease) return null;
   const usage = end.kind === "settle" ? end.said.reading.usage : {};
   const { chargedNanoUsd } = splitCharge(costOf(usage, call.prices), call.amountNanoUsd);
   const rest = givenBack(lease.slice, call, { chargedNanoUsd, tokens: countedTokens(usage) });
-  books.leased(0, rest.nanoUsd - lease.slice.nanoUsd, nowMs + times.ttlMs);
-  books.leases.set(lease, rest, lease.calls);
+  state.leased(0, rest.nanoUsd - lease.slice.nanoUsd, nowMs + times.ttlMs);
+  state.leases.set(lease, rest, lease.calls);
   return null;
 }
 
 /** Makes a leased call a hold of its own, if its lease covers it. */
-function carve(books: Books, call: LeasedCall, nowMs: number, { ttlMs }: HoldTimes): boolean {
-  const lease = books.leases.find(call.lease);
+function carve(state: AccountState, call: LeasedCall, nowMs: number, { ttlMs }: HoldTimes): boolean {
+  const lease = state.leases.find(call.lease);
   if (!lease || !covers(lease.slice, call)) return false;
   const { lease: _, offsetMs, ...its } = call;
-  books.leased(0, 0 - call.amountNanoUsd, nowMs + ttlMs);
-  books.leases.set(lease, without(lease.slice, call), lease.calls + 1);
-  books.hold({
+  state.leased(0, 0 - call.amountNanoUsd, nowMs + ttlMs);
+  state.leases.set(lease, without(lease.slice, call), lease.calls + 1);
+  state.hold({
     ...its,
     keyId: lease.keyId,
     teamId: lease.teamId,
@@ -89,37 +100,37 @@ function carve(books: Books, call: LeasedCall, nowMs: number, { ttlMs }: HoldTim
 }
 
 /** What an expired lease had is the operator's loss already. */
-const expired = (books: Books, { lease }: LeasedCall): boolean => books.holds.find(lease)?.state === "expired";
+const expired = (state: AccountState, { lease }: LeasedCall): boolean => state.holds.find(lease)?.state === "expired";
 
 /**
  * Closes a lease, once every call that it admitted is known. Otherwise it stays held until it expires. Its row keeps
  * nothing to count: its calls have rows of their own.
  */
-function close(books: Books, id: Lease["id"], admitted: number, nowMs: number): void {
-  const lease = books.leases.find(id);
+function close(state: AccountState, id: Lease["id"], admitted: number, nowMs: number): void {
+  const lease = state.leases.find(id);
   if (lease?.calls !== admitted) return;
-  books.leases.set(lease, { ...lease.slice, requests: 0, tokens: 0 }, lease.calls);
-  books.leases.write(id, nowMs);
-  const hold = books.holds.find(id);
+  state.leases.set(lease, { ...lease.slice, requests: 0, tokens: 0 }, lease.calls);
+  state.leases.write(id, nowMs);
+  const hold = state.holds.find(id);
   if (hold)
-    books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+    state.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
 }
 
 /** The open leases of the key or team that was acted on. */
-export const leasesOf = (books: Books, action: ManageAction): readonly OpenLease[] =>
-  books.leases.all().filter(({ keyId, teamId }) => (isOnTeam(action) ? teamId : keyId) === action.id);
+export const leasesOf = (state: AccountState, action: ManageAction): readonly OpenLease[] =>
+  state.leases.all().filter(({ keyId, teamId }) => (isOnTeam(action) ? teamId : keyId) === action.id);
 
 /** A lease where the key is live and there is room; null: the object decides call by call. */
-export function grant(books: Books, ask: LeaseAsk, nowMs: number, lives: Lives): Lease | null {
+export function grant(state: AccountState, ask: LeaseAsk, nowMs: number, lives: Lives): Lease | null {
   // Rentals are renewed out of the same room, and stop without it.
-  if (lives.ttlMs < LEAST_TTL_MS || books.resources.nextDueMs() !== null) return null;
-  const found = authenticate(books, ask.keyDigest, nowMs);
-  const known = books.keys.find(ask.keyDigest);
+  if (lives.ttlMs < LEAST_TTL_MS || state.resources.nextDueMs() !== null) return null;
+  const found = authenticate(state, ask.keyDigest, nowMs);
+  const known = state.keys.find(ask.keyDigest);
   if (!found.ok || !known) return null;
   const { caller } = found;
-  const account = books.tenants.account();
-  const levels = books.levels(caller, nowMs);
-  const budgets = books.budgets(caller, nowMs);
+  const account = state.tenants.account();
+  const levels = state.levels(caller, nowMs);
+  const budgets = state.budgets(caller, nowMs);
   const livesMs = lifeUntil(
     [
       caller.key.expiresAtMs,
@@ -131,15 +142,15 @@ export function grant(books: Books, ask: LeaseAsk, nowMs: number, lives: Lives):
   );
   if (livesMs === null) return null;
   const rates = ratesOf(levels, nowMs);
-  const again = books.leases.find(ask.id);
-  const slice = again?.slice ?? sliceOf(ask, roomIn(levels, budgets, books.money(), nowMs), lives.mostLeasedNanoUsd);
+  const again = state.leases.find(ask.id);
+  const slice = again?.slice ?? sliceOf(ask, roomIn(levels, budgets, state.money(), nowMs), lives.mostLeasedNanoUsd);
   if (!slice) return null;
   if (!again) {
-    if (books.holds.find(ask.id)) return null;
+    if (state.holds.find(ask.id)) return null;
     const { id: keyId, team: teamId } = caller.key;
     const lease = { id: ask.id, keyId, teamId, grantedAtMs: nowMs, overAtMs: nowMs + OVER_MS, slice, calls: 0 };
-    books.leases.insert(lease, nowMs + lives.ttlMs);
-    books.leased(1, slice.nanoUsd, nowMs + lives.ttlMs);
+    state.leases.insert(lease, nowMs + lives.ttlMs);
+    state.leased(1, slice.nanoUsd, nowMs + lives.ttlMs);
   }
   const { scopes, role, models } = caller.key;
   return {

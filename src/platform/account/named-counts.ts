@@ -1,11 +1,11 @@
 /** What counts against the limits of rows. */
 import type { KeyId } from "../../core/ids.ts";
 import type { NamedLimit } from "../../core/refusal.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
 /** When the calls that count against a row's limit were admitted, in any order. */
 export function countedFor(
-  { resources, computeRequests, jobs }: Books,
+  { resources, computeRequests, jobs }: AccountState,
   { name, windowMs }: NamedLimit,
   endpoint: string,
   key: KeyId,

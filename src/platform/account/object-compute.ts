@@ -29,7 +29,7 @@ export abstract class ComputeCalls extends TenantCalls implements ComputeAccount
   }
 
   async openService(request: ServiceRequest): Promise<ServiceAnswer> {
-    return this.store.transact((books, nowMs) => openService(books, request, nowMs)) ?? NEVER_OPENED;
+    return this.store.transact((state, nowMs) => openService(state, request, nowMs)) ?? NEVER_OPENED;
   }
 
   async observed(observation: Observation): Promise<readonly string[]> {
@@ -45,22 +45,22 @@ export abstract class ComputeCalls extends TenantCalls implements ComputeAccount
   }
 
   async moveSeat(from: string | null, to: string | null): Promise<SeatMove | undefined> {
-    return this.store.transact((books, nowMs) => moveSeat(books, from, to, nowMs));
+    return this.store.transact((state, nowMs) => moveSeat(state, from, to, nowMs));
   }
 
   async knownTags(tags: readonly string[]): Promise<readonly KnownTag[] | undefined> {
-    return this.store.transact((books) => knownTags(books, tags));
+    return this.store.transact((state) => knownTags(state, tags));
   }
 
   async beginHourly(asked: HourlyBegin): Promise<HourlyBegun | undefined> {
     const begun = await this.leaseWaits.decided(
-      () => this.store.transact((books, nowMs) => beginHourly(books, asked, nowMs)),
+      () => this.store.transact((state, nowMs) => beginHourly(state, asked, nowMs)),
       (decided) => decided?.kind === "refused",
     );
     return begun ?? { kind: "refused", refusal: { kind: "busy", retryAfterMs: LEASE_MS } };
   }
 
   async endHourly(rental: number, unused = false): Promise<void> {
-    this.store.transact((books, nowMs) => endHourly(books, rental, unused, nowMs));
+    this.store.transact((state, nowMs) => endHourly(state, rental, unused, nowMs));
   }
 }

@@ -48,31 +48,31 @@ export abstract class TenantCalls extends AccountStore {
   }
 
   async describe(): Promise<AccountRecord | undefined> {
-    return this.store.transact((books, nowMs) => {
-      expireDue(books, nowMs);
-      const { toleratedNanoUsd: _, ...account } = books.tenants.account();
-      return { ...account, balanceNanoUsd: books.ledger.balanceNanoUsd, heldNanoUsd: books.heldNanoUsd };
+    return this.store.transact((state, nowMs) => {
+      expireDue(state, nowMs);
+      const { toleratedNanoUsd: _, ...account } = state.tenants.account();
+      return { ...account, balanceNanoUsd: state.ledger.balanceNanoUsd, heldNanoUsd: state.heldNanoUsd };
     });
   }
 
   async amend(changes: Changes<AccountFields>): Promise<AccountRecord | undefined> {
-    const before = this.store.transact((books, nowMs) => {
-      books.tenants.amend(changes, books.money(), nowMs);
-      tellBudget(books, "account", books.tenants.account().id, nowMs);
-      turnUnpaid(books, nowMs);
-      return books.leases.all();
+    const before = this.store.transact((state, nowMs) => {
+      state.tenants.amend(changes, state.money(), nowMs);
+      tellBudget(state, "account", state.tenants.account().id, nowMs);
+      turnUnpaid(state, nowMs);
+      return state.leases.all();
     });
     await this.leaseWaits.over(before ?? []);
     return this.describe();
   }
 
   async inFlight(upstream: string): Promise<InFlight | undefined> {
-    return this.store.transact((books) => inFlight(books, upstream));
+    return this.store.transact((state) => inFlight(state, upstream));
   }
 
   async close(): Promise<Closing | undefined> {
     await this.leaseWaits.closed();
-    return this.store.transact((books, nowMs) => closeAccount(books, nowMs));
+    return this.store.transact((state, nowMs) => closeAccount(state, nowMs));
   }
 
   // The ledger
@@ -80,11 +80,11 @@ export abstract class TenantCalls extends AccountStore {
   async credit(credit: Credit): Promise<CreditOutcome | undefined> {
     // What is leased out may be what is taken back.
     if (credit.amountNanoUsd < 0) await this.leaseWaits.closed();
-    return this.store.transact((books, nowMs) => bookCredit(books, credit, nowMs));
+    return this.store.transact((state, nowMs) => bookCredit(state, credit, nowMs));
   }
 
   async entries(page: PageRequest): Promise<Page<LedgerEntry> | undefined> {
-    return this.store.transact((books) => entriesOf(books, page));
+    return this.store.transact((state) => entriesOf(state, page));
   }
 
   async ledgerParts(asked: PartsAsked): Promise<readonly LedgerPart[] | undefined> {
@@ -105,7 +105,7 @@ export abstract class TenantCalls extends AccountStore {
   }
 
   async view<Name extends ViewName>(name: Name, ask: AccountViews[Name]["ask"]) {
-    return this.store.transact((books, nowMs) => viewOf(books, name, ask, nowMs));
+    return this.store.transact((state, nowMs) => viewOf(state, name, ask, nowMs));
   }
 
   // Keys and teams
@@ -113,9 +113,9 @@ export abstract class TenantCalls extends AccountStore {
   manage(actor: Actor, action: KeyAction): Promise<ManagedKey | undefined>;
   manage(actor: Actor, action: TeamAction): Promise<ManagedTeam | undefined>;
   async manage(actor: Actor, action: ManageAction): Promise<ManagedKey | ManagedTeam | undefined> {
-    const done = this.store.transact((books, nowMs) => {
-      const result = manage(books, actor, action, nowMs, this.caps);
-      return { result, leases: leasesOf(books, action) };
+    const done = this.store.transact((state, nowMs) => {
+      const result = manage(state, actor, action, nowMs, this.caps);
+      return { result, leases: leasesOf(state, action) };
     });
     // What was revoked, blocked or lowered holds from the answer on.
     await this.leaseWaits.over(done?.leases ?? []);
@@ -146,6 +146,6 @@ export abstract class TenantCalls extends AccountStore {
   }
 
   async standing(digest: KeyDigest, purpose: "read" | "change"): Promise<StandingAnswer | undefined> {
-    return this.store.transact((books, nowMs) => standing(books, digest, purpose, nowMs));
+    return this.store.transact((state, nowMs) => standing(state, digest, purpose, nowMs));
   }
 }

@@ -55,11 +55,11 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
 
   async admit(request: AdmitRequest, ask?: LeaseAsk): Promise<LeasingAdmission> {
     const decide = (waited: boolean) =>
-      this.store.transact((books, nowMs): LeasingAdmission | null => {
-        if (!waited && waitsForLeases(books, request, nowMs)) return null;
-        const admission = admitNoting(books, request, nowMs, this.lives);
+      this.store.transact((state, nowMs): LeasingAdmission | null => {
+        if (!waited && waitsForLeases(state, request, nowMs)) return null;
+        const admission = admitNoting(state, request, nowMs, this.lives);
         const grants = admission.ok && ask && this.leaseWaits.grants;
-        return grants ? { ...admission, lease: grant(books, ask, nowMs, this.lives) } : admission;
+        return grants ? { ...admission, lease: grant(state, ask, nowMs, this.lives) } : admission;
       });
     const admission = decide(false);
     if (admission !== null) return admission ?? NEVER_OPENED;
@@ -69,55 +69,55 @@ export class Account extends ComputeCalls implements AccountPort, AccountService
 
   async report(report: LeaseReport): Promise<ReportAnswer> {
     const { grants } = this.leaseWaits;
-    const taken = this.store.transact((books, nowMs) => takeIn(books, report, nowMs, this.lives, grants));
+    const taken = this.store.transact((state, nowMs) => takeIn(state, report, nowMs, this.lives, grants));
     for (const settlement of taken?.unknown ?? []) await settleUnknown(this.store, settlement);
     return { leases: taken?.leases ?? [] };
   }
 
   async settle(settlement: Settlement): Promise<HoldEnd> {
-    const end = this.store.transact((books, nowMs) => settle(books, settlement, nowMs));
+    const end = this.store.transact((state, nowMs) => settle(state, settlement, nowMs));
     if (!end) return UNKNOWN;
     return end.state === "unknown" ? settleUnknown(this.store, settlement) : end;
   }
 
   async release(released: Release): Promise<HoldEnd> {
-    const end = this.store.transact((books, nowMs) => release(books, released, nowMs));
+    const end = this.store.transact((state, nowMs) => release(state, released, nowMs));
     return end ?? UNKNOWN;
   }
 
   async renew(callId: CallId, progress: Progress | null): Promise<boolean> {
-    return this.store.transact((books, nowMs) => renew(books, callId, progress, nowMs, this.lives)) ?? false;
+    return this.store.transact((state, nowMs) => renew(state, callId, progress, nowMs, this.lives)) ?? false;
   }
 
   async authorize(digest: KeyDigest, free?: FreeCall, about?: AskedAbout): Promise<Permission> {
-    return this.store.transact((books, nowMs) => authorizeNoting(books, digest, free, about, nowMs)) ?? NEVER_OPENED;
+    return this.store.transact((state, nowMs) => authorizeNoting(state, digest, free, about, nowMs)) ?? NEVER_OPENED;
   }
 
   async recordOwnership(owned: NewOwned): Promise<void> {
-    this.store.transact((books, nowMs) => {
-      const upToTokens = books.holds.find(owned.callId)?.countedTokens ?? 0;
-      books.ownedIds.record(owned, upToTokens, nowMs);
+    this.store.transact((state, nowMs) => {
+      const upToTokens = state.holds.find(owned.callId)?.countedTokens ?? 0;
+      state.ownedIds.record(owned, upToTokens, nowMs);
     });
   }
 
   async forgetOwned(ref: OwnedRef): Promise<void> {
-    this.store.transact((books) => books.ownedIds.forget(ref));
+    this.store.transact((state) => state.ownedIds.forget(ref));
   }
 
   async inquire(inquiry: Inquiry): Promise<Inquired> {
-    return this.store.transact((books, nowMs) => inquireNoting(books, inquiry, nowMs)) ?? NEVER_OPENED;
+    return this.store.transact((state, nowMs) => inquireNoting(state, inquiry, nowMs)) ?? NEVER_OPENED;
   }
 
   // Jobs
 
   async begin(job: NewJob): Promise<void> {
-    this.store.transact((books, nowMs) => beginJob(books, job, nowMs, this.lives.jobMs));
+    this.store.transact((state, nowMs) => beginJob(state, job, nowMs, this.lives.jobMs));
   }
 
   async job(digest: KeyDigest, id: string, access: CallAccess): Promise<JobView> {
-    const found = this.store.transact((books, nowMs) => {
+    const found = this.store.transact((state, nowMs) => {
       const reach = this.#polls.knows(id, nowMs) ? "local" : "upstream";
-      return findJob(books, { digest, id, access, reach }, nowMs);
+      return findJob(state, { digest, id, access, reach }, nowMs);
     });
     if (!found) return NEVER_OPENED;
     return found.ok ? this.#polls.viewSoon(found.job) : found;

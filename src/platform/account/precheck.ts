@@ -10,7 +10,7 @@ import { refused } from "../../core/outcome.ts";
 import { planAt, tenantPrices } from "../../core/pricing/prices.ts";
 import { authenticate, forbid, namedRefusal, refuseRepeat, sentBefore } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 
 /**
  * Free calls that are allowed whatever the key's `free_rpm_limit`: as many as the row's own limits allow. The quotes
@@ -19,46 +19,46 @@ import type { Books } from "./state.ts";
  */
 const alwaysFree = ({ limits }: Inquiry): number => Math.max(0, ...limits.map(({ count }) => count));
 
-export function inquire(books: Books, inquiry: Inquiry, nowMs: number): Inquired {
-  expireDue(books, nowMs);
-  const found = authenticate(books, inquiry.keyDigest, nowMs);
+export function inquire(state: AccountState, inquiry: Inquiry, nowMs: number): Inquired {
+  expireDue(state, nowMs);
+  const found = authenticate(state, inquiry.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
   const forbidden = forbid(caller, inquiry.access, inquiry.model);
   if (forbidden) return refused(forbidden);
   const { row, model, unit, purpose } = inquiry;
-  const fixed = tenantPrices(row, planAt(books.tenants.account(), nowMs), model);
+  const fixed = tenantPrices(row, planAt(state.tenants.account(), nowMs), model);
   if (unit !== null && !row.free && fixed.prices[unit] === undefined) {
     return refused({ kind: "model_not_priced", model });
   }
-  const earlier = sentBefore(books, caller, inquiry, nowMs);
+  const earlier = sentBefore(state, caller, inquiry, nowMs);
   const runs = earlier?.earlier?.state === "running";
-  if (earlier && !runs) return refuseRepeat(books, caller, earlier, nowMs);
-  const levels = books.levels(caller, nowMs);
+  if (earlier && !runs) return refuseRepeat(state, caller, earlier, nowMs);
+  const levels = state.levels(caller, nowMs);
   // The repeat of a running call waits for it; admission reports how it ended.
   if (purpose !== "prices" && !runs) {
     // A quote takes no slot, so full slots do not refuse it.
     const judged = purpose === "quote" ? levels.map((level) => ({ ...level, slots: 0 })) : levels;
-    const refusal = limitRefusal(judged, 0, nowMs) ?? namedRefusal(books, inquiry, caller.key.id, nowMs);
+    const refusal = limitRefusal(judged, 0, nowMs) ?? namedRefusal(state, inquiry, caller.key.id, nowMs);
     if (refusal) return { ok: false, refusal, rates: ratesOf(levels, nowMs) };
   }
-  const tooMany = books.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, alwaysFree(inquiry));
+  const tooMany = state.takeFree(caller, purpose === "prices" ? "local" : "upstream", nowMs, alwaysFree(inquiry));
   if (tooMany) return refused(tooMany);
-  if (purpose === "quote") count(books, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
-  return { ok: true, prices: fixed.prices, rates: ratesOf(books.levels(caller, nowMs), nowMs) };
+  if (purpose === "quote") count(state, inquiry, caller.key.id, caller.key.team, fixed.rule, nowMs);
+  return { ok: true, prices: fixed.prices, rates: ratesOf(state.levels(caller, nowMs), nowMs) };
 }
 
 function count(
-  books: Books,
+  state: AccountState,
   inquiry: Inquiry,
-  keyId: Parameters<Books["hold"]>[0]["keyId"],
-  teamId: Parameters<Books["hold"]>[0]["teamId"],
+  keyId: Parameters<AccountState["hold"]>[0]["keyId"],
+  teamId: Parameters<AccountState["hold"]>[0]["teamId"],
   priceRule: string,
   nowMs: number,
 ): void {
   const { callId, endpoint, model, alias, startedAtMs } = inquiry;
-  if (books.holds.find(callId)) return;
-  books.hold({
+  if (state.holds.find(callId)) return;
+  state.hold({
     callId,
     keyId,
     teamId,
@@ -75,7 +75,7 @@ function count(
     expiresAtMs: nowMs + 60_000,
     rental: null,
   });
-  const hold = books.holds.find(callId);
+  const hold = state.holds.find(callId);
   if (!hold) return;
-  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  state.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
 }

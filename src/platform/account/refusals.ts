@@ -9,7 +9,7 @@ import type { Outcome } from "../../core/outcome.ts";
 import type { LimitLevel, Refusal } from "../../core/refusal.ts";
 import { admit, authorize } from "./admission.ts";
 import { inquire } from "./precheck.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { HoldTimes } from "./tables/holds.ts";
 import type { Scope } from "./tables/limit-scopes.ts";
 
@@ -18,23 +18,23 @@ interface Asked extends AskedAbout {
   readonly model: string | null;
 }
 
-export const admitNoting = (books: Books, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission =>
-  noted(books, request.keyDigest, request, admit(books, request, nowMs, times), nowMs);
+export const admitNoting = (state: AccountState, request: AdmitRequest, nowMs: number, times: HoldTimes): Admission =>
+  noted(state, request.keyDigest, request, admit(state, request, nowMs, times), nowMs);
 
-export const inquireNoting = (books: Books, inquiry: Inquiry, nowMs: number): Inquired =>
-  noted(books, inquiry.keyDigest, inquiry, inquire(books, inquiry, nowMs), nowMs);
+export const inquireNoting = (state: AccountState, inquiry: Inquiry, nowMs: number): Inquired =>
+  noted(state, inquiry.keyDigest, inquiry, inquire(state, inquiry, nowMs), nowMs);
 
 export const authorizeNoting = (
-  books: Books,
+  state: AccountState,
   digest: KeyDigest,
   free: FreeCall | undefined,
   about: AskedAbout | undefined,
   nowMs: number,
-): Permission => noted(books, digest, about && { ...about, model: null }, authorize(books, digest, free, nowMs), nowMs);
+): Permission => noted(state, digest, about && { ...about, model: null }, authorize(state, digest, free, nowMs), nowMs);
 
 /** Records the refusal of an answer, if it is one; gives the answer. */
 function noted<Answer extends Outcome<object, object>>(
-  books: Books,
+  state: AccountState,
   digest: KeyDigest,
   asked: Asked | undefined,
   answer: Answer,
@@ -42,19 +42,19 @@ function noted<Answer extends Outcome<object, object>>(
 ): Answer {
   if (!asked) return answer;
   const refusal = answer.ok ? undefined : (answer as { readonly refusal: Refusal }).refusal;
-  if (refusal || asked.refused) note(books, digest, asked, refusal, nowMs);
+  if (refusal || asked.refused) note(state, digest, asked, refusal, nowMs);
   return answer;
 }
 
 /** Without a `refusal` the key is live, and the pipeline's own reason stands. */
-function note(books: Books, digest: KeyDigest, asked: Asked, refusal: Refusal | undefined, nowMs: number): void {
-  const key = books.keys.find(digest)?.key;
+function note(state: AccountState, digest: KeyDigest, asked: Asked, refusal: Refusal | undefined, nowMs: number): void {
+  const key = state.keys.find(digest)?.key;
   if (!key) return;
   const { callId, endpoint, model, startedAtMs } = asked;
   const reason = refusal ? reasonOf(refusal) : (asked.refused?.reason ?? "internal");
   const [level, limit] = refusal ? limitIn(refusal) : ([null, ""] as const);
-  books.refused.add({ key: key.id, level: level ?? "", limit, reason }, nowMs, () => {
-    const team = (key.team !== null && books.tenants.team(key.team)) || null;
+  state.refused.add({ key: key.id, level: level ?? "", limit, reason }, nowMs, () => {
+    const team = (key.team !== null && state.tenants.team(key.team)) || null;
     return {
       callId,
       atMs: nowMs,
@@ -66,7 +66,7 @@ function note(books: Books, digest: KeyDigest, asked: Asked, refusal: Refusal | 
       status: refusal ? toHttp(refusal).status : (asked.refused?.status ?? 500),
       reason,
       param: refusal ? null : (asked.refused?.param ?? null),
-      met: refusal ? metBy(books, { key, team }, refusal, nowMs) : null,
+      met: refusal ? metBy(state, { key, team }, refusal, nowMs) : null,
     };
   });
 }
@@ -90,22 +90,22 @@ function limitIn(refusal: Refusal): readonly [level: LimitLevel | null, limit: s
   }
 }
 
-function metBy(books: Books, scope: Scope, refusal: Refusal, nowMs: number): Met | null {
+function metBy(state: AccountState, scope: Scope, refusal: Refusal, nowMs: number): Met | null {
   const [level, limit] = limitIn(refusal);
   if (level === null) return null;
-  const id = { key: scope.key?.id, team: scope.team?.id, account: books.tenants.account().id }[level] ?? "";
+  const id = { key: scope.key?.id, team: scope.team?.id, account: state.tenants.account().id }[level] ?? "";
   const freesIn = (ms: number | null) => (ms === null ? null : nowMs + ms);
   const of = { level, id, limit };
   switch (refusal.kind) {
     case "rate_limit":
       return {
         ...of,
-        used: usedOf(books, scope, refusal, nowMs),
+        used: usedOf(state, scope, refusal, nowMs),
         allowed: refusal.allowed,
         freesAtMs: freesIn(refusal.retryAfterMs),
       };
     case "budget_spent": {
-      const budget = books.budgets(scope, nowMs).find((use) => use.level === level);
+      const budget = state.budgets(scope, nowMs).find((use) => use.level === level);
       const used = budget ? budget.spentNanoUsd + budget.heldNanoUsd : null;
       return { ...of, used, allowed: refusal.budgetNanoUsd, freesAtMs: freesIn(refusal.retryAfterMs) };
     }
@@ -129,20 +129,20 @@ function metBy(books: Books, scope: Scope, refusal: Refusal, nowMs: number): Met
 }
 
 function usedOf(
-  books: Books,
+  state: AccountState,
   scope: Scope,
   { level, limit }: Extract<Refusal, { kind: "rate_limit" }>,
   nowMs: number,
 ): number | null {
   if (limit === "free_rpm_limit") {
     return (
-      books
+      state
         .freeLevels(scope, "upstream", nowMs)
         .find((use) => use.level === level)
         ?.calls.used(nowMs) ?? null
     );
   }
-  const use = books.levels(scope, nowMs).find((one) => one.level === level);
+  const use = state.levels(scope, nowMs).find((one) => one.level === level);
   if (!use) return null;
   if (limit === "max_parallel_requests") return use.slots;
   const count = { rpm_limit: use.requests, tpm_limit: use.tokens, rpd_limit: use.dayRequests }[limit];

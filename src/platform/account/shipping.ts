@@ -32,14 +32,14 @@ export async function runAlarm(
     attempt("poll", poll),
     attempt("archive", archive),
   ]);
-  await attempt("prune", () => store.transact((books, nowMs) => books.prune(nowMs, PRUNED_PER_ALARM)));
+  await attempt("prune", () => store.transact((state, nowMs) => state.prune(nowMs, PRUNED_PER_ALARM)));
   await attempt("size", () => {
     const bytes = store.sql.databaseSize;
-    const account = store.transact((books, nowMs) => tellSize(books, bytes, nowMs));
+    const account = store.transact((state, nowMs) => tellSize(state, bytes, nowMs));
     if (account) store.sizeWatch.look({ store: "account", account }, bytes, Date.now());
   });
   await attempt("rearm", () => {
-    const dueMs = store.transact((books) => store.nextDueMs(books));
+    const dueMs = store.transact((state) => store.nextDueMs(state));
     store.alarm.finish(dueMs ?? null, Date.now());
   });
 }

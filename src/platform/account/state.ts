@@ -51,7 +51,7 @@ export interface LiveCaller extends Scope {
   readonly key: Key;
 }
 
-export class Books {
+export class AccountState {
   readonly tenants: Tenants;
   readonly keys: Keys;
   readonly holds: Holds;

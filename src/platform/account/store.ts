@@ -20,7 +20,7 @@ import { earliest } from "./earliest.ts";
 import { RefusedBuffer } from "./refused-buffer.ts";
 import { isOpened, migrate, type Sql } from "./schema.ts";
 import type { Lives } from "./settings.ts";
-import { Books } from "./state.ts";
+import { AccountState } from "./state.ts";
 
 /** A step back of the clock up to this is waited out, ms: machines differ, and are corrected, by less. */
 const STEP_MS = 5_000;
@@ -36,7 +36,7 @@ export class Store {
   readonly #lives: Lives;
   /** Outlives the state: a change that fails loses no refusal. */
   readonly #refused = new RefusedBuffer();
-  #books: Books | undefined;
+  #state: AccountState | undefined;
   /** The latest time that the state has seen, ms. */
   #latestMs = 0;
 
@@ -55,60 +55,65 @@ export class Store {
     if (isOpened(this.#storage)) return;
     this.#storage.transactionSync(() => {
       migrate(this.#storage);
-      new Books(this.sql, Date.now(), this.#lives.lengths, this.#refused).tenants.open(id, number, fields, Date.now());
+      new AccountState(this.sql, Date.now(), this.#lives.lengths, this.#refused).tenants.open(
+        id,
+        number,
+        fields,
+        Date.now(),
+      );
     });
   }
 
   /** Runs `change` in one transaction. Undefined if this account was never opened: nothing is written then. */
-  transact<T>(change: (books: Books, nowMs: number) => T): T | undefined {
+  transact<T>(change: (state: AccountState, nowMs: number) => T): T | undefined {
     const clockMs = Date.now();
     try {
-      const books = this.#load(clockMs);
-      if (!books) return undefined;
+      const state = this.#load(clockMs);
+      if (!state) return undefined;
       const nowMs = Math.max(clockMs, this.#latestMs);
       this.#latestMs = nowMs;
-      const purse = purseOf(books);
+      const purse = purseOf(state);
       const result = this.#storage.transactionSync(() => {
-        const result = change(books, nowMs);
-        tellChanges(books, purse, nowMs);
+        const result = change(state, nowMs);
+        tellChanges(state, purse, nowMs);
         return result;
       });
-      this.alarm.arm(this.nextDueMs(books), nowMs);
+      this.alarm.arm(this.nextDueMs(state), nowMs);
       return result;
     } catch (error) {
-      this.#books = undefined;
+      this.#state = undefined;
       throw error;
     }
   }
 
   /** When the alarm has work to do; null: never, as things are. */
-  nextDueMs(books: Books): number | null {
-    return earliest([books.nextDueMs(), this.archiveDueMs(books)]);
+  nextDueMs(state: AccountState): number | null {
+    return earliest([state.nextDueMs(), this.archiveDueMs(state)]);
   }
 
-  archiveDueMs({ ledger }: Books): number | null {
+  archiveDueMs({ ledger }: AccountState): number | null {
     const { archive } = this.#lives;
     const dueMs = archive ? ledger.parts.nextDueMs(archive, ledger.lastId) : Number.POSITIVE_INFINITY;
     return dueMs === Number.POSITIVE_INFINITY ? null : Math.max(dueMs, this.archiveAgainMs);
   }
 
-  #load(clockMs: number): Books | undefined {
-    if (this.#books && clockMs >= this.#latestMs - STEP_MS) return this.#books;
+  #load(clockMs: number): AccountState | undefined {
+    if (this.#state && clockMs >= this.#latestMs - STEP_MS) return this.#state;
     if (!isOpened(this.#storage)) return undefined;
     this.#storage.transactionSync(() => migrate(this.#storage));
-    this.#books = new Books(this.sql, clockMs, this.#lives.lengths, this.#refused);
-    const latestMs = Math.max(this.#latestMs, this.#books.latestMs);
+    this.#state = new AccountState(this.sql, clockMs, this.#lives.lengths, this.#refused);
+    const latestMs = Math.max(this.#latestMs, this.#state.latestMs);
     this.#latestMs = latestMs;
     if (clockMs < latestMs - STEP_MS) {
-      this.#books = undefined;
+      this.#state = undefined;
       log({ event: "clock_set_back", by_ms: latestMs - clockMs });
       this.#storage.transactionSync(() => {
         setBack(this.sql, clockMs, this.#lives);
-        setRentalsBack(new Books(this.sql, clockMs, this.#lives.lengths, this.#refused), clockMs);
+        setRentalsBack(new AccountState(this.sql, clockMs, this.#lives.lengths, this.#refused), clockMs);
       });
       this.#latestMs = clockMs;
-      this.#books = new Books(this.sql, clockMs, this.#lives.lengths, this.#refused);
+      this.#state = new AccountState(this.sql, clockMs, this.#lives.lengths, this.#refused);
     }
-    return this.#books;
+    return this.#state;
   }
 }

@@ -20,14 +20,14 @@ export async function settleUnknown(store: Store, settlement: Settlement): Promi
   const { callId, costNanoUsd } = settlement;
   if (store.transact(({ operatorBook }) => operatorBook.findLoss(callId)?.unknown)) return UNKNOWN;
   const chargedNanoUsd = await findCharge(store, callId);
-  const answer = store.transact((books, nowMs): HoldEnd => {
+  const answer = store.transact((state, nowMs): HoldEnd => {
     if (chargedNanoUsd !== undefined) return { state: "settled", chargedNanoUsd };
-    const loss = books.operatorBook.findLoss(callId);
+    const loss = state.operatorBook.findLoss(callId);
     if (loss) return loss.unknown ? UNKNOWN : { state: "expired", chargedNanoUsd: 0 };
     const lostNanoUsd = Math.min(costNanoUsd, MAX_NANO_USD);
-    books.operatorBook.unknownLoss(callId, lostNanoUsd, nowMs);
-    const account = books.tenants.account().id;
-    books.outbox.add(unknownEvent(account, settlement, lostNanoUsd, nowMs));
+    state.operatorBook.unknownLoss(callId, lostNanoUsd, nowMs);
+    const account = state.tenants.account().id;
+    state.outbox.add(unknownEvent(account, settlement, lostNanoUsd, nowMs));
     log({ event: "settle_unknown", account, call: callId, cost_usd: formatUsd(lostNanoUsd) });
     return UNKNOWN;
   });

@@ -11,12 +11,12 @@ import {
 import type { LevelUse } from "../../core/account/limits.ts";
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import type { TrailingCount } from "../../core/account/trailing-count.ts";
-import type { Books } from "./state.ts";
+import type { AccountState } from "./state.ts";
 import type { Scope, Subject } from "./tables/limit-scopes.ts";
 
 type Views = {
   readonly [Name in ViewName]: (
-    books: Books,
+    state: AccountState,
     ask: AccountViews[Name]["ask"],
     nowMs: number,
   ) => AccountViews[Name]["answer"];
@@ -25,20 +25,20 @@ type Views = {
 const VIEWS: Views = {
   span: spanOf,
   limits: limitsOf,
-  used: (books, { keys = [], teams = [] }) => [
-    ...keys.map((id) => usedBy(books, `key:${id}`)),
-    ...teams.map((id) => usedBy(books, `team:${id}`)),
+  used: (state, { keys = [], teams = [] }) => [
+    ...keys.map((id) => usedBy(state, `key:${id}`)),
+    ...teams.map((id) => usedBy(state, `team:${id}`)),
   ],
 };
 
 export const viewOf = <Name extends ViewName>(
-  books: Books,
+  state: AccountState,
   name: Name,
   ask: AccountViews[Name]["ask"],
   nowMs: number,
-): AccountViews[Name]["answer"] => VIEWS[name](books, ask, nowMs);
+): AccountViews[Name]["answer"] => VIEWS[name](state, ask, nowMs);
 
-function spanOf({ ledger }: Books, { fromMs, toMs }: AccountViews["span"]["ask"]): LedgerSpan {
+function spanOf({ ledger }: AccountState, { fromMs, toMs }: AccountViews["span"]["ask"]): LedgerSpan {
   const [before, last] = [ledger.lastBefore(fromMs), ledger.lastBefore(toMs)];
   return {
     openingNanoUsd: before.balanceNanoUsd,
@@ -50,30 +50,30 @@ function spanOf({ ledger }: Books, { fromMs, toMs }: AccountViews["span"]["ask"]
 /** What a page of limits goes on with: teams or keys after a number. The account stands before all of them. */
 const CURSOR = /^(teams|keys):(\d{1,15})$/;
 
-function limitsOf(books: Books, { cursor, limit }: PageRequest, nowMs: number): Page<LevelView> {
+function limitsOf(state: AccountState, { cursor, limit }: PageRequest, nowMs: number): Page<LevelView> {
   const [, kind = "teams", after = null] = CURSOR.exec(cursor ?? "") ?? [];
-  const data: LevelView[] = cursor === null ? [levelView(books, { key: null, team: null }, nowMs)] : [];
+  const data: LevelView[] = cursor === null ? [levelView(state, { key: null, team: null }, nowMs)] : [];
   if (kind === "teams") {
-    const teams = books.tenants.teams({ cursor: after, limit: Math.max(1, limit - data.length) });
-    data.push(...teams.data.map((team) => levelView(books, { key: null, team }, nowMs)));
+    const teams = state.tenants.teams({ cursor: after, limit: Math.max(1, limit - data.length) });
+    data.push(...teams.data.map((team) => levelView(state, { key: null, team }, nowMs)));
     if (teams.nextCursor !== null) return { data, nextCursor: `teams:${teams.nextCursor}` };
     if (data.length >= limit) return { data, nextCursor: "keys:0" };
   }
   const from = kind === "keys" ? after : null;
-  const keys = books.keys.keys({ cursor: from, limit: limit - data.length });
-  data.push(...keys.data.map((key) => levelView(books, { key, team: null }, nowMs)));
+  const keys = state.keys.keys({ cursor: from, limit: limit - data.length });
+  data.push(...keys.data.map((key) => levelView(state, { key, team: null }, nowMs)));
   return { data, nextCursor: keys.nextCursor && `keys:${keys.nextCursor}` };
 }
 
 /** The narrowest level of a scope. */
-function levelView(books: Books, scope: Scope, nowMs: number): LevelView {
-  const [use] = books.levels(scope, nowMs);
+function levelView(state: AccountState, scope: Scope, nowMs: number): LevelView {
+  const [use] = state.levels(scope, nowMs);
   if (!use) throw new Error("an account has a level of its own");
-  const account = books.tenants.account();
+  const account = state.tenants.account();
   const { id, name } = scope.key ?? scope.team ?? account;
   const subject: Subject = scope.key ? `key:${scope.key.id}` : scope.team ? `team:${scope.team.id}` : "account";
-  const limits = [...windowsOf(use, nowMs), ...moneyOf(books, scope, nowMs)];
-  return { level: use.level, id, name, limits, ...usedBy(books, subject) };
+  const limits = [...windowsOf(use, nowMs), ...moneyOf(state, scope, nowMs)];
+  return { level: use.level, id, name, limits, ...usedBy(state, subject) };
 }
 
 function windowsOf({ limits, requests, tokens, dayRequests, slots }: LevelUse, nowMs: number): readonly LimitView[] {
@@ -97,9 +97,9 @@ function windowsOf({ limits, requests, tokens, dayRequests, slots }: LevelUse, n
   ];
 }
 
-function moneyOf(books: Books, scope: Scope, nowMs: number): readonly LimitView[] {
-  const [free] = books.freeLevels(scope, "upstream", nowMs);
-  const [budget] = books.budgets(scope, nowMs);
+function moneyOf(state: AccountState, scope: Scope, nowMs: number): readonly LimitView[] {
+  const [free] = state.freeLevels(scope, "upstream", nowMs);
+  const [budget] = state.budgets(scope, nowMs);
   const narrowest = scope.key ? "key" : scope.team ? "team" : "account";
   const views: LimitView[] = [];
   if (free?.level === narrowest) {
@@ -114,7 +114,7 @@ function moneyOf(books: Books, scope: Scope, nowMs: number): readonly LimitView[
   return views;
 }
 
-const usedBy = ({ spending }: Books, subject: Subject): Used => ({
+const usedBy = ({ spending }: AccountState, subject: Subject): Used => ({
   // Of all time: the window of `total` never renews.
   spentNanoUsd: spending.spent(subject, "total", Number.MAX_SAFE_INTEGER),
   lastUsedAtMs: spending.lastMs(subject),

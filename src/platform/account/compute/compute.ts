@@ -27,7 +27,7 @@ import { refused } from "../../../core/outcome.ts";
 import { log } from "../../log.ts";
 import { within } from "../../wait.ts";
 import type { LeaseWaits } from "../lease-waits.ts";
-import type { Books } from "../state.ts";
+import type { AccountState } from "../state.ts";
 import type { Store } from "../store.ts";
 import type { Placed } from "../tables/resources.ts";
 import { admitCompute, decideCompute, type Repeatable } from "./decide.ts";
@@ -64,7 +64,7 @@ export class Compute {
   async call(request: ComputeRequest): Promise<ComputeAnswer> {
     const endpoint = COMPUTE_ROWS.find(({ id }) => id === request.endpoint);
     if (!endpoint) throw new Error(`no row of the compute table is ${request.endpoint}`);
-    const admission = this.#store.transact((books, nowMs) => admitCompute(books, request, endpoint, nowMs));
+    const admission = this.#store.transact((state, nowMs) => admitCompute(state, request, endpoint, nowMs));
     if (!admission) return NEVER_OPENED;
     if (!admission.ok) return admission;
     const { admitted } = admission;
@@ -73,7 +73,7 @@ export class Compute {
     const offered = await offeredFor(this.#broker(upstream), upstream, endpoint, copied);
     if (!offered) return refuse({ kind: "unavailable", retryAfterMs: null });
     const decision = await this.#leaseWaits.decided(
-      () => this.#store.transact((books, nowMs) => decideCompute(books, request, endpoint, admitted, offered, nowMs)),
+      () => this.#store.transact((state, nowMs) => decideCompute(state, request, endpoint, admitted, offered, nowMs)),
       (decided) => decided?.ok === false && isShortOfMoney(decided.refusal),
     );
     if (decision === null) return refused({ kind: "busy", retryAfterMs: LEASE_MS });
@@ -90,7 +90,7 @@ export class Compute {
     const refusal = await within(ANSWER_WITHIN_MS, sending, null);
     void this.#watching.update();
     if (refusal) return refuse(refusal);
-    const row = this.#store.transact((books, nowMs) => standing(books, send, nowMs)) ?? send.placed.row;
+    const row = this.#store.transact((state, nowMs) => standing(state, send, nowMs)) ?? send.placed.row;
     if (row === "unanswered") return refuse({ kind: "unanswered" });
     return { ...answer, rows: [row, ...answer.rows.slice(1)] };
   }
@@ -98,20 +98,20 @@ export class Compute {
   /** A list that the broker read. Gives the tags that no row has: a backup was restored, or another state. */
   async observed({ upstream, kind, documents, absent, askedAtMs }: Observation): Promise<readonly string[]> {
     const tags = documents.flatMap(({ document }) => readName(document) ?? []);
-    const unknown = this.#store.transact((books, nowMs) => {
-      turnDue(books, nowMs);
+    const unknown = this.#store.transact((state, nowMs) => {
+      turnDue(state, nowMs);
       for (const { document, sameUntilMs } of documents) {
         const tag = readName(document);
-        const placed = tag && ownRow(books, tag, upstream, kind);
+        const placed = tag && ownRow(state, tag, upstream, kind);
         if (!placed) continue;
-        const row = storeListed(books, placed, { document, sameUntilMs }, askedAtMs, nowMs);
-        if (row.create === "done") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
+        const row = storeListed(state, placed, { document, sameUntilMs }, askedAtMs, nowMs);
+        if (row.create === "done") saveLaunchKey(state, placed.row, { ...placed, row }, nowMs);
       }
       for (const { tag, sameUntilMs } of absent) {
-        const placed = ownRow(books, tag, upstream, kind);
-        if (placed) storeListed(books, placed, { document: null, sameUntilMs }, askedAtMs, nowMs);
+        const placed = ownRow(state, tag, upstream, kind);
+        if (placed) storeListed(state, placed, { document: null, sameUntilMs }, askedAtMs, nowMs);
       }
-      return tags.filter((tag) => books.resources.byTag(tag)?.upstream !== upstream);
+      return tags.filter((tag) => state.resources.byTag(tag)?.upstream !== upstream);
     });
     await this.#watching.update();
     return unknown ?? tags;
@@ -119,9 +119,9 @@ export class Compute {
 
   /** The alarm's part: turns that are due, then what rows want of upstream. */
   async runDue(): Promise<void> {
-    const due = this.#store.transact((books, nowMs) => {
-      turnDue(books, nowMs);
-      return books.resources.due(nowMs, SENT_PER_ALARM + this.#busy.size);
+    const due = this.#store.transact((state, nowMs) => {
+      turnDue(state, nowMs);
+      return state.resources.due(nowMs, SENT_PER_ALARM + this.#busy.size);
     });
     const free = (due ?? []).filter(({ row }) => !this.#busy.has(row.id)).slice(0, SENT_PER_ALARM);
     const sent = Promise.all(free.map(({ row }) => this.#sendNext(row.id)));
@@ -131,40 +131,40 @@ export class Compute {
   }
 
   async #sendNext(id: number): Promise<void> {
-    const wanted = this.#store.transact((books, nowMs) => {
-      const placed = books.resources.find(id);
+    const wanted = this.#store.transact((state, nowMs) => {
+      const placed = state.resources.find(id);
       const call = placed && nextOf(placed.row, nowMs);
       if (!placed || call?.do !== "send") return undefined;
-      const row = store(books, { ...placed, row: rowSent(placed.row, call.call, nowMs) }, [], nowMs);
+      const row = store(state, { ...placed, row: rowSent(placed.row, call.call, nowMs) }, [], nowMs);
       return { placed: { ...placed, row }, call: call.call };
     });
     if (wanted) await this.#send(wanted.placed, wanted.call);
   }
 
   async state(): Promise<ComputeState | undefined> {
-    return this.#store.transact((books, nowMs) => {
-      turnDue(books, nowMs);
-      const upstream = books.tenants.account().computeUpstream;
-      const inference = books.inference.live();
+    return this.#store.transact((state, nowMs) => {
+      turnDue(state, nowMs);
+      const upstream = state.tenants.account().computeUpstream;
+      const inference = state.inference.live();
       return {
         upstream,
         inference,
-        rows: books.resources.live().map(({ upstream: at, row }) => ({ upstream: at, row })),
+        rows: state.resources.live().map(({ upstream: at, row }) => ({ upstream: at, row })),
       };
     });
   }
 
   /** The operator's stop of one or of all that live. */
   async stop(id: number | null): Promise<readonly number[] | undefined> {
-    const stopped = this.#store.transact((books, nowMs) => {
-      turnDue(books, nowMs);
-      const live = books.resources.live().filter(({ row }) => id === null || row.id === id);
+    const stopped = this.#store.transact((state, nowMs) => {
+      turnDue(state, nowMs);
+      const live = state.resources.live().filter(({ row }) => id === null || row.id === id);
       return live.flatMap((placed) => {
         const end = stopOf(placed.row, id, nowMs);
         if (!end) return [];
         const { row, call } = end;
         if (row === placed.row) return [];
-        const stored = store(books, { ...placed, row }, [], nowMs);
+        const stored = store(state, { ...placed, row }, [], nowMs);
         return [{ placed: { ...placed, row: stored }, call }];
       });
     });
@@ -192,7 +192,7 @@ export class Compute {
   }
 
   async #ask(upstream: string, row: ResourceRow, call: AnyCall, shared: Shared = null): Promise<ControlAnswer> {
-    const account = this.#store.transact((books) => books.tenants.account().number);
+    const account = this.#store.transact((state) => state.tenants.account().number);
     if (account === undefined) throw new Error("the account was never opened");
     const sentAtMs = Date.now();
     try {
@@ -208,18 +208,18 @@ export class Compute {
 
   #apply(id: number, call: AnyCall, answer: ControlAnswer, repeat: Repeatable | null): Applied {
     return (
-      this.#store.transact((books, nowMs) => {
-        turnDue(books, nowMs);
-        const found = books.resources.find(id);
+      this.#store.transact((state, nowMs) => {
+        turnDue(state, nowMs);
+        const found = state.resources.find(id);
         if (!found) return NOTHING_APPLIED;
         const shown = answer.kind === "answered" && answer.status < 300 ? answer : null;
-        const placed = shown ? withPaidHours(books, found, shown.body, shown.sentAtMs, nowMs) : found;
-        const { row, acts, refusal, follow = null } = rowAnswered(placed.row, call, answer, nowMs, books.lengths);
-        store(books, { ...placed, row }, acts, nowMs);
-        if (call.verb === "create") saveLaunchKey(books, placed.row, { ...placed, row }, nowMs);
-        if (row.create === "refused") takeBackNew(books, id, nowMs);
-        if (refusal && repeat) books.resources.forgetRepeatable(repeat.keyId, repeat.ref);
-        return { refusal: refusal && inOwnWords(books, row, refusal), follow };
+        const placed = shown ? withPaidHours(state, found, shown.body, shown.sentAtMs, nowMs) : found;
+        const { row, acts, refusal, follow = null } = rowAnswered(placed.row, call, answer, nowMs, state.lengths);
+        store(state, { ...placed, row }, acts, nowMs);
+        if (call.verb === "create") saveLaunchKey(state, placed.row, { ...placed, row }, nowMs);
+        if (row.create === "refused") takeBackNew(state, id, nowMs);
+        if (refusal && repeat) state.resources.forgetRepeatable(repeat.keyId, repeat.ref);
+        return { refusal: refusal && inOwnWords(state, row, refusal), follow };
       }) ?? NOTHING_APPLIED
     );
   }
@@ -241,11 +241,11 @@ function stopOf(row: ResourceRow, id: number | null, nowMs: number) {
 }
 
 /** A launch that upstream refused made no storage either. */
-function takeBackNew(books: Books, launch: number, nowMs: number): void {
-  for (const placed of books.resources.live()) {
+function takeBackNew(state: AccountState, launch: number, nowMs: number): void {
+  for (const placed of state.resources.live()) {
     if (!isStorage(placed.row) || placed.row.launch !== launch) continue;
-    const { row, acts } = takeBackStorage(placed.row, nowMs, books.lengths);
-    if (row !== placed.row) store(books, { ...placed, row }, acts, nowMs);
+    const { row, acts } = takeBackStorage(placed.row, nowMs, state.lengths);
+    if (row !== placed.row) store(state, { ...placed, row }, acts, nowMs);
   }
 }
 
@@ -256,7 +256,7 @@ interface Applied {
 const NOTHING_APPLIED: Applied = { refusal: null, follow: null };
 
 /** A row of this account, of this kind, on this upstream; what was restored or moved adopts nothing of another's. */
-function ownRow(books: Books, tag: string, upstream: string, kind: ResourceKind): Placed | undefined {
-  const placed = books.resources.byTag(tag);
+function ownRow(state: AccountState, tag: string, upstream: string, kind: ResourceKind): Placed | undefined {
+  const placed = state.resources.byTag(tag);
   return placed?.upstream === upstream && placed.row.kind === kind ? placed : undefined;
 }

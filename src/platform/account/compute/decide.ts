@@ -19,7 +19,7 @@ import { planAt, tenantPrices } from "../../../core/pricing/prices.ts";
 import { authenticate } from "../admission.ts";
 import { expireDue } from "../expiry.ts";
 import { countedFor } from "../named-counts.ts";
-import type { Books, LiveCaller } from "../state.ts";
+import type { AccountState, LiveCaller } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { store } from "./resource-rows.ts";
 
@@ -47,30 +47,30 @@ export interface Offered {
 
 /** Authority, scope, seat, and the calls of a minute, which this one counts against. */
 export function admitCompute(
-  books: Books,
+  state: AccountState,
   request: ComputeRequest,
   endpoint: ComputeEndpoint,
   nowMs: number,
 ): Outcome<{ admitted: Admitted }> {
-  const found = authenticate(books, request.keyDigest, nowMs);
+  const found = authenticate(state, request.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
-  const account = books.tenants.account();
+  const account = state.tenants.account();
   if (!account.computeEnabled) return refuse({ kind: "not_enabled" });
   const scope = scopeRefusal(caller.key, endpoint.access);
   if (scope) return refused(scope);
   const upstream = account.computeUpstream;
   if (upstream === null) return refuse({ kind: "no_seat" });
   const calls = endpoint.limits.find(({ name }) => name === "compute_calls");
-  const tooMany = calls && namedLimitRefusal(calls, countedFor(books, calls, endpoint.id, caller.key.id, nowMs), nowMs);
+  const tooMany = calls && namedLimitRefusal(calls, countedFor(state, calls, endpoint.id, caller.key.id, nowMs), nowMs);
   if (tooMany) return refused(tooMany);
-  books.countComputeCall(caller.key.id, nowMs);
+  state.countComputeCall(caller.key.id, nowMs);
   if (!request.body.ok) return request.body;
-  return { ok: true, admitted: { caller, upstream, prices: pricesFor(books, request, nowMs) } };
+  return { ok: true, admitted: { caller, upstream, prices: pricesFor(state, request, nowMs) } };
 }
 
-function pricesFor(books: Books, { bookRows }: ComputeRequest, nowMs: number): Admitted["prices"] {
-  const plan = planAt(books.tenants.account(), nowMs);
+function pricesFor(state: AccountState, { bookRows }: ComputeRequest, nowMs: number): Admitted["prices"] {
+  const plan = planAt(state.tenants.account(), nowMs);
   return new Map(
     bookRows.map((row) => {
       const { prices: price, rule } = tenantPrices(row, plan, row.model);
@@ -93,7 +93,7 @@ export interface Decided {
 
 /** Reads, or applies the row's rule and stores what it decides. `offered`: for launches and new storage. */
 export function decideCompute(
-  books: Books,
+  state: AccountState,
   request: ComputeRequest,
   endpoint: ComputeEndpoint,
   { upstream, prices }: Admitted,
@@ -101,45 +101,45 @@ export function decideCompute(
   nowMs: number,
 ): Outcome<{ decided: Decided }> {
   // A launch has waited for the regions: the key may have been revoked since it was admitted.
-  const found = authenticate(books, request.keyDigest, nowMs);
+  const found = authenticate(state, request.keyDigest, nowMs);
   if (!found.ok) return found;
   const { caller } = found;
   // Its seat may have moved too.
-  if (books.tenants.account().computeUpstream !== upstream) return refuse({ kind: "unavailable", retryAfterMs: null });
-  expireDue(books, nowMs);
+  if (state.tenants.account().computeUpstream !== upstream) return refuse({ kind: "unavailable", retryAfterMs: null });
+  expireDue(state, nowMs);
   const gpuPrices = gpuPricesOf(prices);
   const { shared } = offered;
   const storagePrices = shared ? [] : [...storagePricesOf(prices)];
   const answer = (rows: readonly ResourceRow[]) =>
-    ({ ok: true, upstream, rows, mounted: mountedOf(books, rows), gpuPrices, storagePrices, shared }) as const;
-  const named = namedRow(books, request, endpoint);
+    ({ ok: true, upstream, rows, mounted: mountedOf(state, rows), gpuPrices, storagePrices, shared }) as const;
+  const named = namedRow(state, request, endpoint);
   if (!named.ok) return named;
   const role = roleRefusal(caller.key, endpoint.access);
   if (role) return refused(role);
   const { decide } = endpoint;
   if (!decide || !request.body.ok) {
-    const rows = named.placed ? [named.placed.row] : listed(books, endpoint, nowMs);
-    return { ok: true, decided: { answer: answer([...rows, ...attachedRows(books, named.placed)]), send: null } };
+    const rows = named.placed ? [named.placed.row] : listed(state, endpoint, nowMs);
+    return { ok: true, decided: { answer: answer([...rows, ...attachedRows(state, named.placed)]), send: null } };
   }
-  const earlier = request.idempotency && books.resources.repeated(caller.key.id, request.idempotency, nowMs);
+  const earlier = request.idempotency && state.resources.repeated(caller.key.id, request.idempotency, nowMs);
   if (earlier === "other_body") return refused({ kind: "idempotency", why: "other_body" });
-  const repeated = earlier && books.resources.find(earlier.resource);
+  const repeated = earlier && state.resources.find(earlier.resource);
   if (repeated) return { ok: true, decided: { answer: answer([repeated.row]), send: null } };
 
-  const facts = factsOf(books, request, { caller, upstream, prices }, named.placed, offered, nowMs);
+  const facts = factsOf(state, request, { caller, upstream, prices }, named.placed, offered, nowMs);
   const decision = decide(facts, request.id ?? 0, request.body.body);
-  const launches = launchRefusal(books, endpoint, caller, decision, nowMs);
+  const launches = launchRefusal(state, endpoint, caller, decision, nowMs);
   if (launches) return launches;
   if (!decision.ok) return decision;
   const { row } = decision;
   const placed = named.placed ? { ...named.placed, row } : placedNew(row, upstream, prices);
-  const stored = store(books, placed, decision.acts, nowMs);
+  const stored = store(state, placed, decision.acts, nowMs);
   for (const { row: other, acts } of decision.also ?? []) {
-    const known = books.resources.find(other.id);
-    store(books, known ? { ...known, row: other } : placedNew(other, upstream, prices), acts, nowMs);
+    const known = state.resources.find(other.id);
+    store(state, known ? { ...known, row: other } : placedNew(other, upstream, prices), acts, nowMs);
   }
   const repeat = request.idempotency ? { keyId: caller.key.id, ref: request.idempotency } : null;
-  if (repeat) books.resources.recordRepeatable(repeat.keyId, repeat.ref, row.id, nowMs);
+  if (repeat) state.resources.recordRepeatable(repeat.keyId, repeat.ref, row.id, nowMs);
   const send = decision.call && { placed: { ...placed, row: stored }, call: decision.call, repeat };
   return { ok: true, decided: { answer: answer([stored]), send } };
 }
@@ -165,33 +165,33 @@ function placedNew(row: ResourceRow, upstream: string, prices: Admitted["prices"
 }
 
 /** The storage of a machine that a read by id shows. */
-function attachedRows(books: Books, named: Placed | undefined): ResourceRow[] {
+function attachedRows(state: AccountState, named: Placed | undefined): ResourceRow[] {
   if (!named || !isMachine(named.row)) return [];
   const { drives, filesystems } = named.row.launched;
-  return [...drives, ...filesystems].flatMap(({ id }) => books.resources.find(id)?.row ?? []);
+  return [...drives, ...filesystems].flatMap(({ id }) => state.resources.find(id)?.row ?? []);
 }
 
-function mountedOf(books: Books, rows: readonly ResourceRow[]): number[] {
+function mountedOf(state: AccountState, rows: readonly ResourceRow[]): number[] {
   if (rows.every(isMachine)) return [];
-  const machines = books.resources.live().flatMap(({ row }) => (isMachine(row) ? [row] : []));
+  const machines = state.resources.live().flatMap(({ row }) => (isMachine(row) ? [row] : []));
   return rows.filter(({ id }) => machines.some((machine) => mountedBy(machine, id))).map(({ id }) => id);
 }
 
 /** The row that the path names. Unknown, another account's, of another kind: one 404. */
 function namedRow(
-  books: Books,
+  state: AccountState,
   { id }: ComputeRequest,
   { on }: ComputeEndpoint,
 ): Outcome<{ placed: Placed | undefined }> {
   if (on === null) return { ok: true, placed: undefined };
-  const placed = typeof id === "number" ? books.resources.find(id) : undefined;
+  const placed = typeof id === "number" ? state.resources.find(id) : undefined;
   if (!placed || placed.row.kind !== on || !rowIsShown(placed.row)) return refuse({ kind: "not_found", what: on });
   return { ok: true, placed };
 }
 
-function listed(books: Books, { lists }: ComputeEndpoint, nowMs: number): ResourceRow[] {
+function listed(state: AccountState, { lists }: ComputeEndpoint, nowMs: number): ResourceRow[] {
   if (lists === null) return [];
-  return books.resources
+  return state.resources
     .listed(lists, nowMs - LISTED_FOR_MS, MOST_LISTED)
     .map(({ row }) => row)
     .filter((row) => row.hiddenAtMs === null && rowIsShown(row));
@@ -199,7 +199,7 @@ function listed(books: Books, { lists }: ComputeEndpoint, nowMs: number): Resour
 
 /** Launches of a minute: said after what is wrong with the body, before state and money. */
 function launchRefusal(
-  books: Books,
+  state: AccountState,
   { limits, id }: ComputeEndpoint,
   { key }: LiveCaller,
   decision: ReturnType<NonNullable<ComputeEndpoint["decide"]>>,
@@ -207,7 +207,7 @@ function launchRefusal(
 ): Refused | undefined {
   const limit = limits.find(({ name }) => name === "launches");
   if (!limit || (!decision.ok && comesFirst(decision))) return undefined;
-  const refusal = namedLimitRefusal(limit, countedFor(books, limit, id, key.id, nowMs), nowMs);
+  const refusal = namedLimitRefusal(limit, countedFor(state, limit, id, key.id, nowMs), nowMs);
   return refusal && refused(refusal);
 }
 
@@ -215,26 +215,26 @@ const comesFirst = ({ refusal }: Refused): boolean =>
   refusal.kind === "compute" && (refusal.refusal.kind === "invalid" || refusal.refusal.kind === "not_found");
 
 function factsOf(
-  books: Books,
+  state: AccountState,
   { deployment, random, sshFingerprint }: ComputeRequest,
   { caller, prices }: Admitted,
   named: Placed | undefined,
   offered: Offered,
   nowMs: number,
 ): Facts {
-  const account = books.tenants.account();
-  const live = books.resources.live().map(({ row }) => row);
+  const account = state.tenants.account();
+  const live = state.resources.live().map(({ row }) => row);
   const rows = named && !live.some(({ id }) => id === named.row.id) ? [...live, named.row] : live;
   const { key, team } = caller;
-  const launcher = named && named.row.by.keyId !== key.id ? books.keys.key(named.row.by.keyId) : undefined;
-  const launchersTeam = launcher?.team ? (books.tenants.team(launcher.team) ?? null) : null;
+  const launcher = named && named.row.by.keyId !== key.id ? state.keys.key(named.row.by.keyId) : undefined;
+  const launchersTeam = launcher?.team ? (state.tenants.team(launcher.team) ?? null) : null;
   return {
-    ...books.lengths,
+    ...state.lengths,
     nowMs,
     account: account.number,
     deployment,
     by: { keyId: key.id, teamId: key.team, user: key.user },
-    nextId: books.resources.nextId(),
+    nextId: state.resources.nextId(),
     random,
     sshFingerprint,
     rows,
@@ -243,10 +243,10 @@ function factsOf(
       team: team?.limits.maxGpus ?? null,
       account: account.limits.maxGpus,
     },
-    money: books.money(),
+    money: state.money(),
     budgets: [
-      ...books.budgets(caller, nowMs),
-      ...(launcher ? books.budgets({ key: launcher, team: launchersTeam }, nowMs) : []),
+      ...state.budgets(caller, nowMs),
+      ...(launcher ? state.budgets({ key: launcher, team: launchersTeam }, nowMs) : []),
     ],
     ...offered,
     gpuPrices: new Map(gpuPricesOf(prices)),

@@ -6,25 +6,25 @@ import { abandonImage, isImageCall, isUnanswered } from "../../../core/compute/i
 import type { ComputeRefusal } from "../../../core/compute/refusals.ts";
 import type { ResourceRow } from "../../../core/compute/resource.ts";
 import { ownWords } from "../../../core/compute/upstream-text.ts";
-import type { Books } from "../state.ts";
+import type { AccountState } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { store } from "./resource-rows.ts";
 
 /** Upstream's text with our names and ids. `row`: the row of the call, which may live no longer. */
-export function inOwnWords(books: Books, row: ResourceRow, refusal: ComputeRefusal): ComputeRefusal {
+export function inOwnWords(state: AccountState, row: ResourceRow, refusal: ComputeRefusal): ComputeRefusal {
   if (refusal.kind !== "upstream_refused") return refusal;
-  const rows = books.resources.live().map((placed) => placed.row);
+  const rows = state.resources.live().map((placed) => placed.row);
   return { ...refusal, text: ownWords(refusal.text, [row, ...rows]) };
 }
 
 /** The row after its call. An image that upstream has not confirmed by now is nothing that a tenant can rely on. */
 export function standing(
-  books: Books,
+  state: AccountState,
   { placed, call }: { readonly placed: Placed; readonly call: AnyCall },
   nowMs: number,
 ): ResourceRow | "unanswered" | undefined {
-  const now = books.resources.find(placed.row.id);
+  const now = state.resources.find(placed.row.id);
   if (now?.row.kind !== "image" || !isImageCall(call) || !isUnanswered(now.row, call)) return now?.row;
-  store(books, { ...now, row: abandonImage(now.row, nowMs) }, [], nowMs);
+  store(state, { ...now, row: abandonImage(now.row, nowMs) }, [], nowMs);
   return "unanswered";
 }

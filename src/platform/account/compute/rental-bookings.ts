@@ -9,7 +9,7 @@ import type { RentedRow } from "../../../core/compute/resource.ts";
 import { type AccountNumber, asId, type CallId } from "../../../core/ids.ts";
 import { log } from "../../log.ts";
 import { eventOf } from "../call-events.ts";
-import type { Books } from "../state.ts";
+import type { AccountState } from "../state.ts";
 import { type HoldRow, NEVER_MS, type NewHold } from "../tables/holds.ts";
 import type { PlacedInference } from "../tables/inference-rentals.ts";
 import type { Placed } from "../tables/resources.ts";
@@ -27,42 +27,42 @@ export function resourceIn(callId: CallId | null): number | undefined {
   return id === undefined ? undefined : Number(id);
 }
 
-export function bookActs(books: Books, placed: Rented, acts: readonly Act[], nowMs: number): void {
-  for (const act of acts) bookAct(books, placed, act, nowMs);
+export function bookActs(state: AccountState, placed: Rented, acts: readonly Act[], nowMs: number): void {
+  for (const act of acts) bookAct(state, placed, act, nowMs);
 }
 
-function bookAct(books: Books, placed: Rented, act: Act, nowMs: number): void {
+function bookAct(state: AccountState, placed: Rented, act: Act, nowMs: number): void {
   const { row, upstream } = placed;
-  const { id: account, number } = books.tenants.account();
+  const { id: account, number } = state.tenants.account();
   if (act.act === "event") {
     const { act: _, event, ...rest } = act;
     log({ event, account, resource: row.id, upstream, ...rest });
-    tellRental(books, row, upstream, act, nowMs);
+    tellRental(state, row, upstream, act, nowMs);
     return;
   }
   const callId = rentalCallId(number, row.id, act.n);
   if (act.act === "hold") {
-    books.holdRental(newHold(placed, callId, act.amountNanoUsd, nowMs));
+    state.holdRental(newHold(placed, callId, act.amountNanoUsd, nowMs));
     return;
   }
-  const open = books.holds.find(callId);
+  const open = state.holds.find(callId);
   // An ended hold's row is pruned after an hour; what is booked of its period later needs its names only.
   const hold = open ?? newHold(placed, callId, 0, nowMs);
   switch (act.act) {
     case "resize":
-      if (open) books.resizeRental(open, act.amountNanoUsd);
+      if (open) state.resizeRental(open, act.amountNanoUsd);
       return;
     case "release":
-      if (open) release(books, open, upstream, nowMs);
+      if (open) release(state, open, upstream, nowMs);
       return;
     case "charge":
-      if (open) charge(books, open, upstream, act, nowMs);
+      if (open) charge(state, open, upstream, act, nowMs);
       return;
     case "correct":
-      correct(books, hold, upstream, act, nowMs);
+      correct(state, hold, upstream, act, nowMs);
       return;
     case "loss": {
-      const before = books.operatorBook.setLoss(callId, act.costNanoUsd, act.estimated, nowMs);
+      const before = state.operatorBook.setLoss(callId, act.costNanoUsd, act.estimated, nowMs);
       const lossNanoUsd = act.costNanoUsd - before;
       if (lossNanoUsd === 0) return;
       const difference = {
@@ -72,8 +72,8 @@ function bookAct(books: Books, placed: Rented, act: Act, nowMs: number): void {
         reason: "rental_loss",
       } as const;
       // A loss may be set twice in a millisecond: estimated, and then known.
-      books.outbox.add({
-        ...laterEvent(books, hold, upstream, `loss${nowMs}-${act.costNanoUsd}`, nowMs),
+      state.outbox.add({
+        ...laterEvent(state, hold, upstream, `loss${nowMs}-${act.costNanoUsd}`, nowMs),
         ...difference,
       });
     }
@@ -103,12 +103,12 @@ function newHold({ row, priceRule }: Rented, callId: CallId, amountNanoUsd: numb
 
 type ChargeAct = Extract<Act, { act: "charge" }>;
 
-function charge(books: Books, hold: HoldRow, upstream: string, act: ChargeAct, nowMs: number): void {
+function charge(state: AccountState, hold: HoldRow, upstream: string, act: ChargeAct, nowMs: number): void {
   const chargedNanoUsd = Math.min(act.amountNanoUsd, hold.amountNanoUsd);
-  const entryId = books.charge(hold, chargedNanoUsd, nowMs);
-  books.end(hold, { state: "settled", chargedNanoUsd, countedTokens: 0, endedAtMs: nowMs, entryId });
-  books.outbox.add({
-    ...eventOfPeriod(books, hold, upstream, nowMs, entryId),
+  const entryId = state.charge(hold, chargedNanoUsd, nowMs);
+  state.end(hold, { state: "settled", chargedNanoUsd, countedTokens: 0, endedAtMs: nowMs, entryId });
+  state.outbox.add({
+    ...eventOfPeriod(state, hold, upstream, nowMs, entryId),
     outcome: "completed",
     status: 200,
     source: "exact",
@@ -119,20 +119,20 @@ function charge(books: Books, hold: HoldRow, upstream: string, act: ChargeAct, n
   });
 }
 
-function release(books: Books, hold: HoldRow, upstream: string, nowMs: number): void {
-  books.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
-  books.outbox.add({ ...eventOfPeriod(books, hold, upstream, nowMs), reason: "never_ran" });
+function release(state: AccountState, hold: HoldRow, upstream: string, nowMs: number): void {
+  state.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  state.outbox.add({ ...eventOfPeriod(state, hold, upstream, nowMs), reason: "never_ran" });
 }
 
 type CorrectAct = Extract<Act, { act: "correct" }>;
 
-function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct, nowMs: number): void {
+function correct(state: AccountState, hold: NewHold, upstream: string, act: CorrectAct, nowMs: number): void {
   // It counts in the budget windows of the charge that it corrects.
   const countsAtMs = ("endedAtMs" in hold ? (hold as HoldRow).endedAtMs : null) ?? nowMs;
-  const entryId = books.ledger.correct(hold, act.amountNanoUsd, nowMs, countsAtMs);
-  books.spending.charged(hold, 0 - act.amountNanoUsd, countsAtMs, entryId);
-  books.outbox.add({
-    ...laterEvent(books, hold, upstream, `late${entryId}`, nowMs, entryId),
+  const entryId = state.ledger.correct(hold, act.amountNanoUsd, nowMs, countsAtMs);
+  state.spending.charged(hold, 0 - act.amountNanoUsd, countsAtMs, entryId);
+  state.outbox.add({
+    ...laterEvent(state, hold, upstream, `late${entryId}`, nowMs, entryId),
     outcome: "completed",
     status: 200,
     source: "exact",
@@ -144,25 +144,25 @@ function correct(books: Books, hold: NewHold, upstream: string, act: CorrectAct,
 
 /** A further event of a period: its quantities and money are differences to what was reported before. */
 const laterEvent = (
-  books: Books,
+  state: AccountState,
   hold: NewHold,
   upstream: string,
   name: string,
   nowMs: number,
   entry: number | null = null,
 ): UsageEvent => ({
-  ...eventOfPeriod(books, hold, upstream, nowMs, entry),
+  ...eventOfPeriod(state, hold, upstream, nowMs, entry),
   eventId: asId<CallId>(`${hold.callId}.${name}`),
   late: true,
 });
 
 const eventOfPeriod = (
-  books: Books,
+  state: AccountState,
   hold: NewHold,
   upstream: string,
   endedAtMs: number,
   entry: number | null = null,
 ): UsageEvent => ({
-  ...eventOf(books, hold, endedAtMs, { entry }),
+  ...eventOf(state, hold, endedAtMs, { entry }),
   upstream,
 });

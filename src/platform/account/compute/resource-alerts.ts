@@ -6,21 +6,26 @@ import type { InferenceRow } from "../../../core/compute/inference.ts";
 import type { Act } from "../../../core/compute/rental.ts";
 import { isMachine, isStorage, type MachineRow, type RentedRow } from "../../../core/compute/resource.ts";
 import { toUsd } from "../../../core/pricing/money.ts";
-import type { Books } from "../state.ts";
+import type { AccountState } from "../state.ts";
 
 /** Tells what became of a machine. `before`: its row until now; undefined: it had none. */
-export function tellMachine(books: Books, before: MachineRow | undefined, after: MachineRow, nowMs: number): void {
+export function tellMachine(
+  state: AccountState,
+  before: MachineRow | undefined,
+  after: MachineRow,
+  nowMs: number,
+): void {
   const [was, is] = [before?.seen.state ?? "none", after.seen.state];
   if (was === is) return;
   const data = { kind: after.kind, id: after.id, name: after.launched.name };
-  const { id } = books.tenants.account();
+  const { id } = state.tenants.account();
   if (is === "running" && was !== "degraded" && was !== "stopping") {
-    books.alerts.tell(id, { type: "instance.running", data }, nowMs);
+    state.alerts.tell(id, { type: "instance.running", data }, nowMs);
   }
-  if (is === "preempted") books.alerts.tell(id, { type: "instance.preempted", data }, nowMs);
+  if (is === "preempted") state.alerts.tell(id, { type: "instance.preempted", data }, nowMs);
   if (is === "ended") {
     const reason = after.seen.reason ?? "failed";
-    books.alerts.tell(id, { type: "instance.ended", data: { ...data, reason } }, nowMs);
+    state.alerts.tell(id, { type: "instance.ended", data: { ...data, reason } }, nowMs);
   }
 }
 
@@ -30,15 +35,15 @@ type EventAct = Extract<Act, { act: "event" }>;
 const DAILY = new Set<EventAct["event"]>(["stop_overdue", "instance_unpaid"]);
 
 export function tellRental(
-  books: Books,
+  state: AccountState,
   row: RentedRow | InferenceRow,
   upstream: string,
   act: EventAct,
   nowMs: number,
 ): void {
   const news = newsOf(row, upstream, act);
-  if (!news || (DAILY.has(act.event) && !books.alerts.firstToday(`${act.event} ${row.id}`, nowMs))) return;
-  books.alerts.tell(books.tenants.account().id, news, nowMs);
+  if (!news || (DAILY.has(act.event) && !state.alerts.firstToday(`${act.event} ${row.id}`, nowMs))) return;
+  state.alerts.tell(state.tenants.account().id, news, nowMs);
 }
 
 function newsOf(row: RentedRow | InferenceRow, upstream: string, act: EventAct): News | undefined {
@@ -70,7 +75,7 @@ function newsOf(row: RentedRow | InferenceRow, upstream: string, act: EventAct):
 const toIso = (ms: number): string => new Date(ms).toISOString();
 
 /** The row that stands in the table, if it is a machine's. */
-export function machineBefore(books: Books, row: RentedRow): MachineRow | undefined {
-  const before = isMachine(row) ? books.resources.find(row.id)?.row : undefined;
+export function machineBefore(state: AccountState, row: RentedRow): MachineRow | undefined {
+  const before = isMachine(row) ? state.resources.find(row.id)?.row : undefined;
   return before && isMachine(before) ? before : undefined;
 }

@@ -26,7 +26,7 @@ import {
 import { mountedBy } from "../../../core/compute/storage-life.ts";
 import { isUnpaid } from "../../../core/compute/storage-rental.ts";
 import { earliest } from "../earliest.ts";
-import type { Books } from "../state.ts";
+import type { AccountState } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { setInferenceBack, turnInferenceDue, turnUnpaidInference } from "./inference.ts";
 import { bookActs } from "./rental-bookings.ts";
@@ -40,30 +40,30 @@ export const UNHEARD_MS = 120_000;
 const TURNS_AT_ONCE = 200;
 
 /** Stores the row after a step, with what the step books, and takes the turn that follows. */
-export function store(books: Books, placed: Placed, acts: readonly Act[], nowMs: number): ResourceRow {
+export function store(state: AccountState, placed: Placed, acts: readonly Act[], nowMs: number): ResourceRow {
   const { row } = placed;
   if (row.kind === "image" || row.kind === "ssh_key") {
-    books.resources.put(placed, rowIsLive(row), callDueMs(row, nowMs));
-    books.resources.pruneFree(nowMs);
+    state.resources.put(placed, rowIsLive(row), callDueMs(row, nowMs));
+    state.resources.pruneFree(nowMs);
     return row;
   }
-  bookActs(books, { ...placed, row }, acts, nowMs);
-  const facts = turnFacts(books, row, nowMs);
+  bookActs(state, { ...placed, row }, acts, nowMs);
+  const facts = turnFacts(state, row, nowMs);
   const turn = rowTurned(row, nowMs, facts);
   const after = { ...placed, row: turn.row as RentedRow };
-  bookActs(books, after, turn.acts, nowMs);
-  const before = machineBefore(books, after.row);
-  books.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
-  if (isMachine(after.row)) tellMachine(books, before, after.row, nowMs);
-  if (isMachine(after.row) && after.row.seen.state === "ended") turnUnmounted(books, after.row, nowMs);
+  bookActs(state, after, turn.acts, nowMs);
+  const before = machineBefore(state, after.row);
+  state.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
+  if (isMachine(after.row)) tellMachine(state, before, after.row, nowMs);
+  if (isMachine(after.row) && after.row.seen.state === "ended") turnUnmounted(state, after.row, nowMs);
   return turn.row;
 }
 
 /** Unpaid storage is suspended when what had it mounted is over. */
-function turnUnmounted(books: Books, { launched }: MachineRow, nowMs: number): void {
+function turnUnmounted(state: AccountState, { launched }: MachineRow, nowMs: number): void {
   for (const { id } of [...launched.drives, ...launched.filesystems]) {
-    const placed = books.resources.find(id);
-    if (placed && isStorage(placed.row) && isUnpaid(placed.row.rental)) store(books, placed, [], nowMs);
+    const placed = state.resources.find(id);
+    if (placed && isStorage(placed.row) && isUnpaid(placed.row.rental)) store(state, placed, [], nowMs);
   }
 }
 
@@ -75,87 +75,87 @@ interface Listed {
 
 /** The broker's clock may be ahead of ours: its times are now at the latest. */
 export function storeListed(
-  books: Books,
+  state: AccountState,
   placed: Placed,
   { document, sameUntilMs: saidMs }: Listed,
   listedAtMs: number,
   nowMs: number,
 ): ResourceRow {
-  if (document === null && isMadeByLive(books, placed.row)) return placed.row;
+  if (document === null && isMadeByLive(state, placed.row)) return placed.row;
   const askedAtMs = Math.min(listedAtMs, nowMs);
   const sameUntilMs = saidMs === null ? null : Math.min(saidMs, nowMs);
-  const paid = document === null ? placed : withPaidHours(books, placed, document, askedAtMs, nowMs);
-  const { row, acts } = rowListed(paid.row, document, sameUntilMs, askedAtMs, nowMs, books.lengths);
-  return store(books, { ...paid, row }, acts, nowMs);
+  const paid = document === null ? placed : withPaidHours(state, placed, document, askedAtMs, nowMs);
+  const { row, acts } = rowListed(paid.row, document, sameUntilMs, askedAtMs, nowMs, state.lengths);
+  return store(state, { ...paid, row }, acts, nowMs);
 }
 
 /** The storage of a launch that upstream made: while the machine lives, a list that lacks it proves nothing. */
-function isMadeByLive(books: Books, row: ResourceRow): boolean {
+function isMadeByLive(state: AccountState, row: ResourceRow): boolean {
   if (!isStorage(row) || row.launch === null || row.upstreamId !== null) return false;
-  const machine = books.resources.find(row.launch)?.row;
+  const machine = state.resources.find(row.launch)?.row;
   return machine !== undefined && isMachine(machine) && machine.create === "done" && isLive(machine);
 }
 
 /** A machine that is over when it is first seen: a turn as of its end pays for what its hold does not. */
 export function withPaidHours(
-  books: Books,
+  state: AccountState,
   placed: Placed,
   document: string,
   askedAtMs: number,
   nowMs: number,
 ): Placed {
-  const over = rowOverUnseen(placed.row, document, askedAtMs, nowMs, books.lengths);
+  const over = rowOverUnseen(placed.row, document, askedAtMs, nowMs, state.lengths);
   if (!over) return placed;
-  const step = turn(over.row.rental, over.atMs, turnFacts(books, over.row, nowMs));
+  const step = turn(over.row.rental, over.atMs, turnFacts(state, over.row, nowMs));
   const row = { ...over.row, rental: step.rental };
-  bookActs(books, { ...placed, row }, step.acts, nowMs);
+  bookActs(state, { ...placed, row }, step.acts, nowMs);
   return { ...placed, row };
 }
 
 /** The clock was set back: brings every row to it, with its money. */
-export function setRentalsBack(books: Books, nowMs: number): void {
-  for (const placed of books.resources.watched()) {
-    const { row, acts } = rowSetBack(placed.row, nowMs, books.lengths);
-    store(books, { ...placed, row }, acts, nowMs);
+export function setRentalsBack(state: AccountState, nowMs: number): void {
+  for (const placed of state.resources.watched()) {
+    const { row, acts } = rowSetBack(placed.row, nowMs, state.lengths);
+    store(state, { ...placed, row }, acts, nowMs);
   }
-  setInferenceBack(books, nowMs);
+  setInferenceBack(state, nowMs);
 }
 
 /** Takes the turns that are due. Called by the alarm and before money is read. */
-export function turnDue(books: Books, nowMs: number): void {
-  const dueMs = books.resources.nextDueMs();
+export function turnDue(state: AccountState, nowMs: number): void {
+  const dueMs = state.resources.nextDueMs();
   if (dueMs === null || nowMs < dueMs) return;
-  for (const placed of books.resources.due(nowMs, TURNS_AT_ONCE)) store(books, placed, [], nowMs);
-  turnInferenceDue(books, nowMs, TURNS_AT_ONCE);
+  for (const placed of state.resources.due(nowMs, TURNS_AT_ONCE)) store(state, placed, [], nowMs);
+  turnInferenceDue(state, nowMs, TURNS_AT_ONCE);
 }
 
 /** Money came in, or the account's terms changed: unpaid storage is paid, and its deletion is due at another time. */
-export function turnUnpaid(books: Books, nowMs: number): void {
-  for (const placed of books.resources.live()) {
-    if (isStorage(placed.row) && isUnpaid(placed.row.rental)) store(books, placed, [], nowMs);
+export function turnUnpaid(state: AccountState, nowMs: number): void {
+  for (const placed of state.resources.live()) {
+    if (isStorage(placed.row) && isUnpaid(placed.row.rental)) store(state, placed, [], nowMs);
   }
-  turnUnpaidInference(books, nowMs);
+  turnUnpaidInference(state, nowMs);
 }
 
 /** Room for one more hold. Money alone for storage; for a machine also the budgets of the launching key. */
-function turnFacts(books: Books, row: RentedRow, nowMs: number): TurnFacts {
-  const { lengths } = books;
-  const room = moneyRoom(books.money());
+function turnFacts(state: AccountState, row: RentedRow, nowMs: number): TurnFacts {
+  const { lengths } = state;
+  const room = moneyRoom(state.money());
   if (!isMachine(row)) {
-    const graceDays = books.tenants.account().storageGraceDays;
-    return { ...lengths, roomNanoUsd: room, graceDays, mounted: isMounted(books, row, nowMs) };
+    const graceDays = state.tenants.account().storageGraceDays;
+    return { ...lengths, roomNanoUsd: room, graceDays, mounted: isMounted(state, row, nowMs) };
   }
-  const key = books.keys.key(row.by.keyId);
-  const team = row.by.teamId === null ? null : (books.tenants.team(row.by.teamId) ?? null);
-  const budgets = key ? books.budgets({ key, team }, nowMs) : [];
+  const key = state.keys.key(row.by.keyId);
+  const team = row.by.teamId === null ? null : (state.tenants.team(row.by.teamId) ?? null);
+  const budgets = key ? state.budgets({ key, team }, nowMs) : [];
   return { ...lengths, roomNanoUsd: Math.min(room, budgetRoom(budgets)), graceDays: null, mounted: false };
 }
 
 /** Asked only where it matters: for storage with unpaid days, or with one that begins now. */
-function isMounted(books: Books, { id, rental }: StorageRow, nowMs: number): boolean {
-  const dueMs = turnDueMs(rental, { ...books.lengths, graceDays: null });
+function isMounted(state: AccountState, { id, rental }: StorageRow, nowMs: number): boolean {
+  const dueMs = turnDueMs(rental, { ...state.lengths, graceDays: null });
   const matters = rental.unpaid.length > 0 || (dueMs !== null && nowMs >= dueMs);
-  return matters && books.resources.live().some(({ row }) => isMachine(row) && mountedBy(row, id));
+  return matters && state.resources.live().some(({ row }) => isMachine(row) && mountedBy(row, id));
 }
 
 /** From its end on a fixed run is watched closely. */

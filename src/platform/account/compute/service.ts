@@ -6,18 +6,18 @@ import { serviceStateFault } from "../../../core/compute/service-faults.ts";
 import { SERVICE_ROWS } from "../../../core/endpoints/compute/service-rows.ts";
 import { refused } from "../../../core/outcome.ts";
 import { authenticate } from "../admission.ts";
-import type { Books } from "../state.ts";
+import type { AccountState } from "../state.ts";
 
-export function openService(books: Books, request: ServiceRequest, nowMs: number): ServiceAnswer {
+export function openService(state: AccountState, request: ServiceRequest, nowMs: number): ServiceAnswer {
   const { keyDigest, kind, id, fault } = request;
-  const found = authenticate(books, keyDigest, nowMs);
+  const found = authenticate(state, keyDigest, nowMs);
   if (!found.ok) return found;
-  if (!books.tenants.account().computeEnabled) return refuse({ kind: "not_enabled" });
+  if (!state.tenants.account().computeEnabled) return refuse({ kind: "not_enabled" });
   const scope = scopeRefusal(found.caller.key, SERVICE_ROWS[kind].access);
   if (scope) return refused(scope);
-  if (books.tenants.account().computeUpstream === null) return refuse({ kind: "no_seat" });
+  if (state.tenants.account().computeUpstream === null) return refuse({ kind: "no_seat" });
   if (fault) return refused(fault);
-  const placed = id === null ? undefined : books.resources.find(id);
+  const placed = id === null ? undefined : state.resources.find(id);
   if (!placed || placed.row.kind !== kind || placed.row.create === "refused")
     return refuse({ kind: "not_found", what: kind });
   const why = serviceStateFault(placed.row);

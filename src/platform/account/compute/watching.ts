@@ -48,11 +48,11 @@ export class Watching {
   }
 
   async #update(): Promise<void> {
-    const now = this.#store.transact((books, nowMs) => ({
+    const now = this.#store.transact((state, nowMs) => ({
       nowMs,
-      account: books.tenants.account().number,
+      account: state.tenants.account().number,
       wanted: wantedOf(
-        books.resources.watched().filter(({ row }) => rowIsWatched(row)),
+        state.resources.watched().filter(({ row }) => rowIsWatched(row)),
         nowMs,
       ),
     }));
