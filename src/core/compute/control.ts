@@ -45,7 +45,14 @@ type NotSent =
   | "foreign_key";
 
 export type ControlAnswer =
-  | { readonly kind: "answered"; readonly status: number; readonly body: string; readonly sentAtMs: number }
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly body: string;
+      readonly sentAtMs: number;
+      /** Of a 404: when the last list was asked for that still showed it as the account was told; null: not known. */
+      readonly sameUntilMs?: number | null;
+    }
   | { readonly kind: "not_sent"; readonly why: NotSent; readonly retryAfterMs: number }
   /** Sent, and no answer: it may have been executed. */
   | { readonly kind: "unknown"; readonly sentAtMs: number };

@@ -32,8 +32,8 @@ export interface MachineDocument {
  */
 export type Shown<Document = MachineDocument> =
   | { readonly kind: "found"; readonly document: Document; readonly sameUntilMs: number | null }
-  | { readonly kind: "absent"; readonly sameUntilMs?: number | null }
-  | { readonly kind: "same" | "not_found" };
+  | { readonly kind: "absent" | "not_found"; readonly sameUntilMs?: number | null }
+  | { readonly kind: "same" };
 
 /** The row after the change, and what to book and log. The row's turn must follow in the same transaction. */
 export interface Observed<Row> {
@@ -69,7 +69,7 @@ export function observed(
     case "absent":
       return absent(before(row, shown.sameUntilMs ?? null), askedAtMs, nowMs, lengths);
     case "not_found":
-      return notFound(row, askedAtMs, nowMs, lengths);
+      return notFound(before(row, shown.sameUntilMs ?? null), askedAtMs, nowMs, lengths);
   }
 }
 

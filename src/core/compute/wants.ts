@@ -123,7 +123,8 @@ export type CallOutcome<Document = MachineDocument> =
   | { readonly kind: "refused"; readonly status: 400 | 409; readonly text: string }
   /** 401, 402, 403 and, on a create, 404: the operator's account is at fault. */
   | { readonly kind: "operator_fault"; readonly status: number }
-  | { readonly kind: "not_found" }
+  /** `sameUntilMs`: as the broker's. */
+  | { readonly kind: "not_found"; readonly sameUntilMs?: number | null }
   | { readonly kind: "not_executed"; readonly retryAfterMs: number | null }
   | { readonly kind: "unknown" };
 
@@ -142,7 +143,7 @@ export function outcomeOf<Document>(
     return verb === "create" && document === null ? { kind: "unknown" } : { kind: "done", document };
   }
   if (status === 503 || status === 429) return { kind: "not_executed", retryAfterMs: null };
-  if (status === 404 && verb !== "create") return { kind: "not_found" };
+  if (status === 404 && verb !== "create") return { kind: "not_found", sameUntilMs: answer.sameUntilMs ?? null };
   if (status === 401 || status === 402 || status === 403 || status === 404) return { kind: "operator_fault", status };
   if (status === 409) return { kind: "refused", status: 409, text: body };
   return status >= 400 && status < 500 ? { kind: "refused", status: 400, text: body } : { kind: "unknown" };
@@ -170,7 +171,7 @@ export function answered(
     case "stop":
       return stopAnswered(row, outcome, sentMs, nowMs, lengths);
     default:
-      return changeAnswered(row, outcome, nowMs, lengths);
+      return changeAnswered(row, outcome, sentMs, nowMs, lengths);
   }
 }
 
@@ -226,7 +227,7 @@ function readAnswered(
   lengths: Lengths,
 ): Answered<MachineRow> {
   if (outcome.kind === "not_found") {
-    const seen = observed(row, { kind: "not_found" }, sentMs, nowMs, lengths);
+    const seen = observed(row, outcome, sentMs, nowMs, lengths);
     return told(seen.row, seen.acts);
   }
   if (outcome.kind !== "done" || !outcome.document) return told(row);
@@ -249,9 +250,15 @@ function stopAnswered(
     : told(row);
 }
 
-function changeAnswered(row: MachineRow, outcome: CallOutcome, nowMs: number, lengths: Lengths): Answered<MachineRow> {
+function changeAnswered(
+  row: MachineRow,
+  outcome: CallOutcome,
+  sentMs: number,
+  nowMs: number,
+  lengths: Lengths,
+): Answered<MachineRow> {
   if (!row.sending || row.sending.verb === "stop" || outcome.kind === "unknown") return told(row);
-  if (outcome.kind === "done") return { ...changeDone(row, outcome.document, nowMs), refusal: null };
+  if (outcome.kind === "done") return { ...changeDone(row, outcome.document, sentMs, nowMs), refusal: null };
   const notDone = changeNotDone(row, outcome.kind === "refused" ? outcome.status : null, nowMs, lengths);
   if (!notDone) return told(row);
   const refusal: ComputeRefusal =

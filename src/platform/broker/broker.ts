@@ -34,7 +34,7 @@ import { Balance } from "./balance.ts";
 import { migrate } from "./broker-schema.ts";
 import { callControl, LONGEST_PAUSE_MS } from "./control-client.ts";
 import { KeyLane } from "./key-lane.ts";
-import { type ListingPorts, listedAt, nextListMs, runDueLists, runList } from "./lists.ts";
+import { type ListingPorts, listedAt, nextListMs, runDueLists, runList, sameUntil } from "./lists.ts";
 import { Replicas } from "./replicas.ts";
 import { Sender } from "./sender.ts";
 import { BrokerTables } from "./tables.ts";
@@ -102,7 +102,8 @@ export class Broker extends DurableObject<Env> implements BrokerPort {
     );
     const executed = answer.kind === "unknown" || (answer.kind === "answered" && answer.status < 300);
     if (needsNanoUsd !== null && executed) this.#balance.spent(needsNanoUsd);
-    return answer;
+    const isGone = answer.kind === "answered" && answer.status === 404;
+    return isGone ? { ...answer, sameUntilMs: sameUntil(this.#tables, call.path) } : answer;
   }
 
   async watch(upstream: string, account: AccountNumber, watches: readonly Omit<Watch, "account">[]): Promise<void> {

@@ -1,6 +1,14 @@
 /** Reads the lists that are due, keeps what they show, and tells the accounts what concerns them. */
 import type { ControlAnswer, Observation, Observer } from "../../core/compute/control.ts";
-import { dueLists, LIST_PATHS, type Listed, type ListedKind, type Push, pushesOf } from "../../core/compute/listing.ts";
+import {
+  dueLists,
+  LIST_PATHS,
+  LISTED_KINDS,
+  type Listed,
+  type ListedKind,
+  type Push,
+  pushesOf,
+} from "../../core/compute/listing.ts";
 import { shortened } from "../../core/compute/long-lists.ts";
 import { parseTag } from "../../core/compute/tag.ts";
 import { plainImage } from "../../core/compute/upstream-images.ts";
@@ -22,6 +30,16 @@ export interface ListingPorts {
 /** Accounts told at once. */
 const TOLD_AT_ONCE = 16;
 export const listedAt = (tables: BrokerTables, kind: ListedKind): number | null => tables.time(`listed ${kind}`);
+
+/** Until which list what a call's path names was still there, as its account was told; null: not known. */
+export function sameUntil(tables: BrokerTables, path: string): number | null {
+  const [, list, id] = path.split("/");
+  const kind = LISTED_KINDS.find((one) => LIST_PATHS[one] === `/${list}`);
+  return (kind && tables.told(kind, seenAt(tables, kind)).get(Number(id))?.sameUntilMs) ?? null;
+}
+
+/** When the last list was asked for that is kept. */
+const seenAt = (tables: BrokerTables, kind: ListedKind): number | null => tables.time(`seen ${kind}`);
 
 /** When the next list is due; null: nobody watches. */
 export function nextListMs(tables: BrokerTables): number | null {
@@ -45,7 +63,7 @@ export async function runDueLists(tables: BrokerTables, ports: ListingPorts): Pr
 /** False if the upstream gave no list. */
 export async function runList(kind: ListedKind, tables: BrokerTables, ports: ListingPorts): Promise<boolean> {
   // Until then every document was as it is kept now; a list that failed says nothing.
-  const told = tables.told(kind, tables.time(`seen ${kind}`));
+  const told = tables.told(kind, seenAt(tables, kind));
   const answer = await ports.list(LIST_PATHS[kind]);
   // Also where it failed: the next try comes after the usual time.
   tables.setFact(`listed ${kind}`, String(answer.kind === "not_sent" ? ports.now() : answer.sentAtMs));

@@ -96,6 +96,15 @@ describe("what upstream shows", () => {
     expect(life.charged).toBe(rateFor(RATE.priceNanoUsd, 178_000, HOUR));
   });
 
+  it("what only 404s show to be gone is charged to the last list that showed it running, told or not", () => {
+    const life = new Watched(null).sees(shows("running"), SENT + 2_000);
+    life.row = wantEnd(life.row, "user", SENT + 200_000);
+    const gone = { kind: "not_found", sameUntilMs: SENT + 180_000 } as const;
+    life.shown(gone, SENT + 200_000).shown(gone, SENT + 261_000);
+    expect(instanceStatus(life.row)).toBe("terminated");
+    expect(life.charged).toBe(rateFor(RATE.priceNanoUsd, 178_000, HOUR));
+  });
+
   it("what is first seen when it is over is paid by a turn at its end for the hours that nobody saw", () => {
     const endMs = SENT + 2_000 + 2.5 * HOUR;
     const over = { kind: "found", document: shows("ended", { terminatedAtMs: endMs }), sameUntilMs: null } as const;

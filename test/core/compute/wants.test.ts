@@ -193,6 +193,18 @@ describe("an extension", () => {
   });
 });
 
+describe("an accepted change whose answer shows it running", () => {
+  it("is charged to that moment where it vanished after, whatever list was read before", () => {
+    const life = new Sending(4).running(4).extends(2);
+    life.at += 30_000;
+    const done = { kind: "done", document: shows("running", { hours: 6 }) } as const;
+    life.gets({ verb: "extend", hours: 2 }, done);
+    const gone = { kind: "not_found", sameUntilMs: life.at - 20_000 } as const;
+    for (const atMs of [life.at + 1_000, life.at + 62_000]) life.take(observed(life.row, gone, atMs, atMs, LENGTHS));
+    expect(life.row.seen).toMatchObject({ state: "ended", endedAtMs: SENT + 35_000 });
+  });
+});
+
 describe("a run that upstream extended beyond what was bought", () => {
   it("is told to the operator once, and ends when what was bought ends", () => {
     const life = new Sending(4).running(4).extends(2);
