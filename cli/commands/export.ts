@@ -32,7 +32,7 @@ export const exportCommand: Command = {
   ],
   examples: ["export --account acme"],
   async run(work) {
-    const { given, gateway, io } = work;
+    const { given, gateway, io, print } = work;
     const account = given.text("account");
     if (account === undefined) throw usage("Say --account.");
     const found = await gateway().run("getAccount", { account });
@@ -55,7 +55,9 @@ export const exportCommand: Command = {
       io.err(`${month}\n`);
     }
     const made_at = new Date(io.now()).toISOString();
-    await save(folder, "export.json", { account: found.id, made_at, months, files });
+    const made = { account: found.id, made_at, months, files };
+    await save(folder, "export.json", made);
+    if (print.form === "json") return print.json({ folder, ...made });
     await io.out(`${folder}\n`);
   },
 };

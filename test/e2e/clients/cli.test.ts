@@ -392,6 +392,8 @@ describe("leaving", () => {
     expect(JSON.parse(read(out, "export.json"))).toMatchObject({ account: tenant.account, months: [month] });
     // Nothing that is there is written over.
     expect(await cli.run(["export", "--account", tenant.account, "--out", out])).toMatchObject({ code: 2, out: "" });
+    const again = ["export", "--account", tenant.account, "--out", join(cli.home, "again")];
+    expect(await cli.json(again)).toMatchObject({ account: tenant.account });
     for (const bad of ["..", "../x", "nobody"]) {
       const ended = await cli.run(["export", "--account", bad, "--out", join(cli.home, "bad")]);
       expect(ended.code, bad).toBeGreaterThan(1);
@@ -502,6 +504,15 @@ describe("what goes wrong", () => {
     expect((await cli.run(["account", "list", "--profile", "hree"], { env })).err).toContain("Did you mean here?");
     expect(await cli.run(["profile", "use", "here"], { env })).toMatchObject({ code: 0 });
     expect(await cli.run(["profile", "use", "nobody"], { env })).toMatchObject({ code: 3 });
+    const inJson = [
+      ["profile", "set", "spare", "--url", url],
+      ["profile", "use", "here"],
+      ["profile", "remove", "spare"],
+    ];
+    for (const line of inJson) {
+      const { out } = await cli.run([...line, "--json"], { env, input: `${ADMIN_TOKEN}\n` });
+      expect(JSON.parse(out), line.join(" ")).toBeTypeOf("object");
+    }
     const listed = await cli.run(["profile", "list", "--json"], { env });
     expect(listed.out).not.toContain(ADMIN_TOKEN);
     chmodSync(file, 0o640);
@@ -519,10 +530,51 @@ describe("what goes wrong", () => {
   });
 });
 
+test("what changes something says it in JSON too", async () => {
+  const { account, keyId } = await operator.tenant();
+  const file = join(cli.home, "json.csv");
+  const priced = await operator.model(unique("json"));
+  const [one, two] = [await operator.upstream(sandboxUrl), await operator.upstream(sandboxUrl)];
+  const targets = [one, two].map((id) => ({ upstream: id, model }));
+  await operator.call("PUT", `/aliases/${unique("alias")}`, { targets });
+  await operator.call("PUT", `/models/${priced}/prices`, { prices: { input_tokens: { cost_usd: 0.5 } }, from: AT });
+  const json = (...args: string[]) => cli.json<{ id: string }>(args);
+  const hook = await json("webhook", "create", "https://hooks.example.com/json", "audit.failed", "--out", file);
+  const person = await json("operator", "create", "Grace", "read", "--out", file);
+  const lines: string[][] = [
+    ...["block", "unblock"].map((verb) => ["account", verb, account]),
+    ["key", "rotate", account, keyId, "--out", file],
+    ...["block", "unblock", "revoke"].map((verb) => ["key", verb, account, keyId]),
+    ["price", "withdraw", priced, "--from", AT],
+    ["upstream", "drain", one],
+    ["upstream", "undrain", one],
+    ["operator", "role", person.id, "finance"],
+    ["operator", "revoke", person.id],
+    ["webhook", "rotate", hook.id, "--out", file],
+    ...["disable", "enable", "delete"].map((verb) => ["webhook", verb, hook.id]),
+  ];
+  expect(await json("webhook", "deliveries", hook.id)).toMatchObject({ data: [] });
+  expect(await json("alerts", "--account", account)).toMatchObject({ data: expect.any(Array) });
+  for (const line of lines) expect(await json(...line, "--yes"), line.join(" ")).toBeTypeOf("object");
+  // What is not there is told in JSON as well.
+  for (const line of [
+    ["webhook", "test", hook.id],
+    ["webhook", "resend", hook.id, "evt_none"],
+  ]) {
+    const { code, err } = await cli.run([...line, "--json"]);
+    expect([code, JSON.parse(err)], line.join(" ")).toMatchObject([3, { error: { code: expect.any(String) } }]);
+  }
+});
+
 test("each command of the help is run here, or in cli-apply.test.ts", () => {
   const elsewhere = ["apply", "account import"];
   const left = COMMANDS.map(({ words }) => words).filter(
     (words) => !elsewhere.includes(words) && !cli.ran.some((line) => line.startsWith(`${words} `)),
   );
   expect(left).toEqual([]);
+  const tableOnly = COMMANDS.map(({ words }) => words).filter(
+    (words) =>
+      !elsewhere.includes(words) && !cli.ran.some((line) => line.startsWith(`${words} `) && line.includes(" --json ")),
+  );
+  expect(tableOnly).toEqual([]);
 });
