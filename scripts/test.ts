@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { chromiumPath } from "./chromium.ts";
-import { type Count, totals } from "./totals.ts";
+import { type Count, failuresOf, lastLines, type Report, totals } from "./totals.ts";
 
 /** What workerd says of connections and streams that a test breaks on purpose; what matters of it, the test asserts. */
 const OF_BROKEN_STREAMS = /^(uncaught exception; |exception = |stack: \S*workerd@)/;
@@ -51,8 +51,9 @@ async function check(name: "typecheck" | "lint" | "unused" | "bundle"): Promise<
   child.stdout?.on("data", (chunk) => (output += chunk));
   child.stderr?.on("data", (chunk) => (output += chunk));
   const code = await ended(child);
-  if (code !== 0) process.stdout.write(`\n${name}:\n${output}\n`);
-  return { what: name, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, seconds: since(started) };
+  if (code === 0) return { what: name, passed: 1, failed: 0, seconds: since(started) };
+  process.stdout.write(`\n${name}:\n${output}\n`);
+  return { what: name, passed: 0, failed: 1, seconds: since(started), failures: [`${name}\n${lastLines(output)}`] };
 }
 
 async function vitest(what: string, projects: string[], options: string[] = []): Promise<Count> {
@@ -74,17 +75,17 @@ async function vitest(what: string, projects: string[], options: string[] = []):
       "filtered",
     ),
   );
-  const { passed, failed } = read(file);
+  const { numPassedTests: passed, numFailedTests, testResults } = read(file);
   // A run can fail without a failed test: a file that does not load, or an error after the last test.
-  return { what, passed, failed: code !== 0 && failed === 0 ? 1 : failed, seconds: since(started) };
+  const failed = code !== 0 && numFailedTests === 0 ? 1 : numFailedTests;
+  return { what, passed, failed, seconds: since(started), failures: failuresOf(testResults, root) };
 }
 
-function read(file: string): { passed: number; failed: number } {
+function read(file: string): Report {
   try {
-    const json = JSON.parse(readFileSync(file, "utf8")) as { numPassedTests: number; numFailedTests: number };
-    return { passed: json.numPassedTests, failed: json.numFailedTests };
+    return JSON.parse(readFileSync(file, "utf8")) as Report;
   } catch {
-    return { passed: 0, failed: 0 };
+    return { numPassedTests: 0, numFailedTests: 0, testResults: [] };
   }
 }
 

@@ -1,4 +1,7 @@
-/** How `npm test` ends: what was left out, each part, and the totals on the last line, where `.ci/run` looks for them. */
+/**
+ * How `npm test` ends: what failed, what was left out, each part, and the totals on the last line, where `.ci/run` looks
+ * for them.
+ */
 import { NO_CHROMIUM } from "./chromium.ts";
 
 export interface Count {
@@ -6,7 +9,26 @@ export interface Count {
   readonly passed: number;
   readonly failed: number;
   readonly seconds: number;
+  /** Of each failed test its file and name, then how it failed; of a failed check its last lines. */
+  readonly failures?: readonly string[];
 }
+/** Of vitest's JSON report what matters here. */
+export interface Report {
+  readonly numPassedTests: number;
+  readonly numFailedTests: number;
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly message: string;
+    readonly assertionResults: readonly {
+      readonly status: string;
+      readonly fullName: string;
+      readonly failureMessages: readonly string[];
+    }[];
+  }[];
+}
+
+const MOST_LINES = 12;
 
 /** `chromium`: where the browser tests found one. */
 export function totals(counts: readonly Count[], chromium: string | undefined): string {
@@ -16,5 +38,21 @@ export function totals(counts: readonly Count[], chromium: string | undefined): 
       `${what.padEnd(10)} ${String(passed).padStart(5)} passed ${String(failed).padStart(4)} failed ${seconds.toFixed(1).padStart(7)} s`,
   );
   const missing = chromium === undefined ? `\n${NO_CHROMIUM}\n` : "";
-  return `${missing}\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`;
+  const failures = counts.flatMap((count) => count.failures ?? []).map((failure) => `\n${failure}\n`);
+  const failed = failures.length > 0 ? `\nFailed:\n${failures.join("")}` : "";
+  return `${failed}${missing}\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`;
 }
+
+/** `root`: what file names are shown without. */
+export function failuresOf(testResults: Report["testResults"], root: string): string[] {
+  return testResults.flatMap(({ name, status, message, assertionResults }) => {
+    const file = name.replace(`${root}/`, "");
+    const failed = assertionResults.filter((test) => test.status === "failed");
+    if (status === "failed" && failed.length === 0) return [`${file}\n${firstLines(message)}`];
+    return failed.map((test) => `${file} > ${test.fullName}\n${firstLines(test.failureMessages.join("\n"))}`);
+  });
+}
+
+const firstLines = (text: string): string => text.trim().split("\n").slice(0, MOST_LINES).join("\n");
+/** What a failed check printed last: that is where checkers say what is wrong. */
+export const lastLines = (text: string): string => text.trim().split("\n").slice(-MOST_LINES).join("\n");

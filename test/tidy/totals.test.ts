@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { chromiumPath, NO_CHROMIUM } from "../../scripts/chromium.ts";
-import { totals } from "../../scripts/totals.ts";
+import { failuresOf, lastLines, totals } from "../../scripts/totals.ts";
 
 const root = join(import.meta.dirname, "../..");
 const dir = mkdtempSync(join(tmpdir(), "tollgate-totals-"));
@@ -27,6 +27,34 @@ test("without a Chromium the run says so in one line with what to do, and ends w
   expect(NO_CHROMIUM).toContain("apt-get install chromium");
   expect(found).not.toContain("Chromium");
   for (const text of [without, found]) expect(text.trimEnd().split("\n").at(-1)).toBe("11 passed, 0 failed");
+});
+
+test("what failed stands at the end: the file and the name of each test, a file that does not load, a check", () => {
+  const passed = { status: "passed", fullName: "sums", failureMessages: [] };
+  const failed = { status: "failed", fullName: "room rule", failureMessages: ["expected 1 to be 2\n    at a.ts:3"] };
+  const failures = failuresOf(
+    [
+      { name: "/p/test/a.test.ts", status: "failed", message: "", assertionResults: [passed, failed] },
+      { name: "/p/test/b.test.ts", status: "failed", message: "SyntaxError", assertionResults: [] },
+      { name: "/p/test/c.test.ts", status: "passed", message: "", assertionResults: [passed] },
+    ],
+    "/p",
+  );
+  expect(failures).toEqual([
+    "test/a.test.ts > room rule\nexpected 1 to be 2\n    at a.ts:3",
+    "test/b.test.ts\nSyntaxError",
+  ]);
+  const lint = {
+    what: "lint",
+    passed: 0,
+    failed: 1,
+    seconds: 1,
+    failures: [`lint\n${lastLines("a\nb\n".repeat(20))}`],
+  };
+  const text = totals([{ what: "tests", passed: 2, failed: 2, seconds: 1, failures }, lint], "/usr/bin/chromium");
+  for (const failure of [...failures, `lint\n${"a\nb\n".repeat(6).trim()}`]) expect(text).toContain(`\n${failure}\n`);
+  expect(text.endsWith("\n2 passed, 3 failed\n")).toBe(true);
+  expect(totals(COUNTS, "/usr/bin/chromium")).not.toContain("Failed");
 });
 
 /** Where nothing is installed but what a shell script needs; npm prints what a run without a Chromium does. */
