@@ -1,4 +1,4 @@
-/** Where a Chromium for the browser tests is: the one that `CHROMIUM` names, where it is set; else the usual places are tried. */
+/** Where a Chromium for the browser tests is: what `CHROMIUM` names, if it is set; else the first of the usual places. */
 import { existsSync } from "node:fs";
 
 const PLACES = [

@@ -1,4 +1,4 @@
-/** Pages in files of their own, loaded when they are first needed; and what stands there when a page cannot be shown. */
+/** Pages in files of their own, loaded when they are first needed; and what is shown where a page cannot be. */
 import { Component, type ComponentChildren, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Waiting } from "./notices.tsx";

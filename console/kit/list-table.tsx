@@ -1,4 +1,7 @@
-/** A table of a list of the API: what failed stands above it, and of a list that failed at once nobody says that it is empty. */
+/**
+ * A table of a list of the API. A failure stands above it; a list of which nothing came shows no table, since it may not
+ * be empty.
+ */
 import type { Listed } from "./list.ts";
 import { Fault } from "./notices.tsx";
 import { Table, type TableProps } from "./table.tsx";

@@ -47,7 +47,7 @@ export function Waiting() {
 }
 
 /** A button that acts at once, and says what went wrong. */
-export function Act({ label, run, kind = "plain" }: { label: string; run(): Promise<unknown>; kind?: "plain" }) {
+export function Act({ label, run }: { label: string; run(): Promise<unknown> }) {
   const [state, setState] = useState<{ busy: boolean; error?: Error }>({ busy: false });
   const act = () => {
     if (state.busy) return;
@@ -59,7 +59,7 @@ export function Act({ label, run, kind = "plain" }: { label: string; run(): Prom
   };
   return (
     <>
-      <button type="button" class={kind} aria-disabled={state.busy} onClick={act}>
+      <button type="button" class="plain" aria-disabled={state.busy} onClick={act}>
         {label}
       </button>
       <Fault error={state.error} />

@@ -1,5 +1,4 @@
 /** The price book: what every model costs and brings, and what each alias's targets do to the margin. */
-
 import { useState } from "preact/hooks";
 import { link } from "../kit/address.ts";
 import { all } from "../kit/api.ts";

@@ -1,4 +1,6 @@
-/** A tenant's pages, as far as the key's role and scopes go: its usage, and behind it the others in a file of their own. */
+/**
+ * A tenant's pages, as far as the key's role and scopes go: its usage, and behind it the others in a file of their own.
+ */
 import { Route, Router } from "preact-iso/router";
 import type { Session } from "../kit/api.ts";
 import { Frame } from "../kit/frame.tsx";

@@ -2,7 +2,6 @@
  * The console's session: a sealed cookie that holds a digest, never a key. It only says who asks: each call looks the
  * operator up, or asks the account object, so a revoked token or key ends its session at once.
  */
-
 import { equalInConstantTime } from "../../core/account/api-key.ts";
 import { FIRST_OWNER, type Operator } from "../../core/account/operators.ts";
 import { toHex } from "../../core/formats/bytes.ts";

@@ -6,7 +6,6 @@
  * the work again under the same names, which makes nothing twice. A refused call frees its key, like one that made
  * nothing. Each operator and each virtual key has keys of its own.
  */
-
 import { LONGEST_IDEMPOTENCY_KEY } from "../../core/account/idempotency.ts";
 import { toHex } from "../../core/formats/bytes.ts";
 import { toHttp } from "../../core/http-refusal.ts";

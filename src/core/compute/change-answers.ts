@@ -1,8 +1,7 @@
 /** What becomes of a row when upstream answers an extension, a scale or a PATCH. */
-import { forgetBefore } from "./machine-books.ts";
 import { takeBackExtension } from "./machine-rental.ts";
 import type { Act, Lengths } from "./rental.ts";
-import type { MachineRow, MachineState, Sending } from "./resource.ts";
+import type { MachineRow, Sending } from "./resource.ts";
 import { extendedTwice } from "./surprises.ts";
 
 interface Told {
@@ -11,7 +10,6 @@ interface Told {
 }
 /** What of upstream's document matters here. */
 interface Document {
-  readonly state: MachineState;
   readonly hours: number | null;
   readonly replicas: number | null;
 }
@@ -19,19 +17,10 @@ interface Document {
 /** By this try of a scale, a minute after the first, lists have shown whether an earlier one was executed. */
 const PROVEN_SCALE_TRIES = 7;
 
-/** Upstream accepted it. `document`: the object in its answer to the call of `sentMs`. */
-export function changeDone(row: MachineRow, document: Document | null, sentMs: number, nowMs: number): Told {
-  const after = accepted(ranAt(row, document, sentMs), document, nowMs);
+/** Upstream accepted it. `document`: the object in its answer. */
+export function changeDone(row: MachineRow, document: Document | null, nowMs: number): Told {
+  const after = accepted(row, document, nowMs);
   return { row: after, acts: extendedTwice(row, after) };
-}
-
-/** The answer shows that it still runs, as a list of that moment would. */
-function ranAt(row: MachineRow, document: Document | null, sentMs: number): MachineRow {
-  const { seen } = row;
-  const ran = document?.state === "running" && seen.state === "running";
-  if (!ran || seen.lastRunningMs === null || sentMs <= seen.askedAtMs) return row;
-  const now = { askedAtMs: sentMs, lastRunningMs: sentMs };
-  return { ...row, rental: forgetBefore(row.rental, sentMs), seen: { ...seen, ...now } };
 }
 
 function accepted(row: MachineRow, document: Document | null, nowMs: number): MachineRow {

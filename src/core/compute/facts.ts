@@ -121,7 +121,7 @@ export function gpuRefusal({ rows, maxGpus, by }: Facts, more: number): Refused 
   return undefined;
 }
 
-/** Whether it is the word of `moneyRefusal`. */
+/** Whether a refusal is one that `moneyRefusal` gives. */
 export const isShortOfMoney = (refusal: Refusal): boolean =>
   refusal.kind === "budget_spent" || (refusal.kind === "compute" && refusal.refusal.kind === "no_credit");
 

@@ -258,7 +258,14 @@ function changeAnswered(
   lengths: Lengths,
 ): Answered<MachineRow> {
   if (!row.sending || row.sending.verb === "stop" || outcome.kind === "unknown") return told(row);
-  if (outcome.kind === "done") return { ...changeDone(row, outcome.document, sentMs, nowMs), refusal: null };
+  if (outcome.kind === "done") {
+    const { document } = outcome;
+    // The answer shows that it still runs, as a list would that was asked for with the call.
+    const runs = document?.state === "running" && row.seen.state === "running";
+    const askedAtMs = Math.max(row.changedAtMs, sentMs);
+    const shown = runs ? observed(row, { kind: "same" }, askedAtMs, nowMs, lengths).row : row;
+    return { ...changeDone(shown, document, nowMs), refusal: null };
+  }
   const notDone = changeNotDone(row, outcome.kind === "refused" ? outcome.status : null, nowMs, lengths);
   if (!notDone) return told(row);
   const refusal: ComputeRefusal =

@@ -1,4 +1,7 @@
-/** Closes the account: its keys stop, its ledger stays, names, metadata and notes go. What still costs money is in the way. */
+/**
+ * Closes the account: its keys stop; its ledger stays; names, metadata and notes go. It is not closed while something
+ * still costs money.
+ */
 import type { Closing } from "../../core/account/account-service.ts";
 import { hourlyKinds, liveKinds } from "./compute/seat.ts";
 import { expireDue } from "./expiry.ts";

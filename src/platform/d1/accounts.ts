@@ -8,6 +8,7 @@
 
 import type { Page, PageRequest } from "../../core/account/tenant.ts";
 import { type AccountId, type AccountNumber, asId } from "../../core/ids.ts";
+import { withoutNames } from "./changes.ts";
 import { cutPage } from "./cut-page.ts";
 
 export interface AccountRow {
@@ -81,8 +82,7 @@ export async function renameAccount(books: D1Database, account: AccountRow, name
 
 const CHANGES_WITHOUT_NAMES = `
   update changes set actor_name = iif(actor_kind = 'key', actor, actor_name),
-    before = json_remove(before, '$.name', '$.metadata', '$.user', '$.note'),
-    after = json_remove(after, '$.name', '$.metadata', '$.user', '$.note')
+    before = ${withoutNames("before")}, after = ${withoutNames("after")}
   where account = ?1`;
 /** The name of a key or of what was rented becomes its id. */
 const ALERTS_WITHOUT_NAMES = `
@@ -90,9 +90,9 @@ const ALERTS_WITHOUT_NAMES = `
   where account = ?1`;
 
 /**
- * Marks an account deleted, takes its name and those of its keys and teams out, also of the log of changes and of alerts,
- * and removes its own aliases and instances from routing and its webhooks, in one transaction. Its prices and usage stay
- * as history. Returns true if routing changed.
+ * Marks an account deleted, takes its name and those of its keys and teams out, also of the log of changes and of
+ * alerts, and removes its own aliases and instances from routing and its webhooks, in one transaction. Its prices and
+ * usage stay as history. Returns true if routing changed.
  */
 export async function markDeleted(books: D1Database, account: AccountRow, nowMs: number): Promise<boolean> {
   const [aliases, instances, templates] = await books.batch([

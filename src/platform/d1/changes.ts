@@ -94,10 +94,16 @@ export async function beginChange(books: D1Database, change: NewChange, mostOfKe
   return meta.changes > 0 ? meta.last_row_id : null;
 }
 
-/** Of an account that is deleted, no name is kept: neither by its deletion's own row nor by a change that ends after it. */
+/** SQL for one side of a change, with nothing in it that names somebody. */
+export const withoutNames = (value: string): string =>
+  `json_remove(${value}, '$.name', '$.metadata', '$.user', '$.note')`;
+
+/**
+ * Of an account that is deleted, no name is kept: neither by its deletion's own row nor by a change that ends after it.
+ */
 const side = (value: string): string =>
   `iif(exists (select 1 from accounts where id = coalesce(changes.account, ?4) and deleted_ms is not null),
-    json_remove(${value}, '$.name', '$.metadata', '$.user', '$.note'), ${value})`;
+    ${withoutNames(value)}, ${value})`;
 
 /** `account`: whose it turned out to be, where the request did not say. */
 export async function changeDone(
