@@ -1,7 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
+import { type AccountId, asId } from "../../src/core/ids.ts";
 import { accountObject } from "../../src/platform/account/stub.ts";
-import { enterAccount } from "../../src/platform/d1/accounts.ts";
+import { enterAccount, findAccount, renameAccount } from "../../src/platform/d1/accounts.ts";
+import { writeAlerts } from "../../src/platform/d1/alerts.ts";
+import { enterKey, nameKey, nameTeam } from "../../src/platform/d1/key-index.ts";
 import { rows, type Stub } from "../support/worker/account-support.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 import { as } from "../support/worker/tenant.ts";
@@ -218,6 +221,18 @@ describe("accounts", () => {
     expect((await done("GET", `/accounts/named/teams/${team.id}`)).name).toBe(team.id);
     expect((await call("GET", "/events?account=named")).text).not.toMatch(NAMES);
     expect((await done("GET", "/events?account=named")).data.length).toBeGreaterThan(5);
+    // What was on its way comes later.
+    const lastFour = revoked.key.slice(-4);
+    const revocation = { key: revoked.id, name: "Bob's key", team: team.id };
+    const late = { id: "evt_later", type: "key.revoked", account: asId<AccountId>("named"), atMs: 2 } as const;
+    await writeAlerts(env.BOOKS, [{ ...late, data: revocation }], 2);
+    await nameKey(env.BOOKS, { account: "named", key: revoked.id, lastFour, name: "Bob's key" });
+    await enterKey(env.BOOKS, { account: "named", key: "key_later", lastFour: "abcd", name: "Bob's later" });
+    await nameTeam(env.BOOKS, "named", team.id, "Bob's team");
+    await nameTeam(env.BOOKS, "named", "team_later", "Bob's other team");
+    await renameAccount(env.BOOKS, (await findAccount(env.BOOKS, "named"))!, "Lab of Alice");
+    const told = await env.BOOKS.prepare("select data ->> 'name' as name from alerts where id = 'evt_later'").first();
+    expect(told).toEqual({ name: revoked.id });
     const { results } = await env.BOOKS.prepare("select name from sqlite_schema where type = 'table'").all<{
       name: string;
     }>();
