@@ -21,6 +21,11 @@ const PROOF = {
   ARCHIVE_DAYS: process.env.ARCHIVE_DAYS ?? "",
 };
 
+/** For a machine that is slow or shared: a test that hangs is ended, and none is judged by it. */
+const PATIENCE_MS = 120_000;
+/** Where clocks and processes are real, a machine that others slow down may miss a deadline once. */
+const RETRIES = process.env.CI ? 1 : 0;
+
 export default defineConfig({
   test: {
     // What a test makes the Worker log is shown where the test fails.
@@ -34,7 +39,7 @@ export default defineConfig({
           isolate: false,
           include: ["test/{core,gateway,cli,tidy}/**/*.test.ts"],
           setupFiles: ["test/support/property-runs.ts"],
-          testTimeout: 20_000,
+          testTimeout: PATIENCE_MS,
         },
       },
       {
@@ -64,8 +69,9 @@ export default defineConfig({
           name: "worker",
           // Files share a workerd, which setup.ts empties before each: to start one takes seconds.
           isolate: false,
-          testTimeout: 20_000,
-          hookTimeout: 30_000,
+          testTimeout: PATIENCE_MS,
+          hookTimeout: PATIENCE_MS,
+          retry: RETRIES,
           include: ["test/worker/**/*.test.ts"],
           setupFiles: ["test/support/worker/setup.ts"],
         },
@@ -75,8 +81,9 @@ export default defineConfig({
         test: {
           name: "sandbox",
           isolate: false,
-          testTimeout: 20_000,
-          hookTimeout: 30_000,
+          testTimeout: PATIENCE_MS,
+          hookTimeout: PATIENCE_MS,
+          retry: RETRIES,
           include: ["test/sandbox/**/*.test.ts"],
           setupFiles: ["test/support/worker/sandbox-setup.ts"],
         },
@@ -86,8 +93,7 @@ export default defineConfig({
           name: "e2e",
           // As above. What a file starts, fakes or listens to, it ends.
           isolate: false,
-          // Real clocks and processes: a machine that others slow down may miss a deadline once.
-          retry: process.env.CI ? 1 : 0,
+          retry: RETRIES,
           include: ["test/e2e/**/*.test.ts", "test/clients/*.test.ts"],
           globalSetup: ["test/support/shared.ts"],
           // For a machine that others use too: what a test awaits has limits of its own.

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { chromiumPath } from "./chromium.ts";
-import { type Count, failuresOf, lastLines, type Report, totals } from "./totals.ts";
+import { type Count, failuresOf, lastLines, type Report, secondTriesOf, totals } from "./totals.ts";
 
 /** What workerd says of connections and streams that a test breaks on purpose; what matters of it, the test asserts. */
 const OF_BROKEN_STREAMS = /^(uncaught exception; |exception = |stack: \S*workerd@)/;
@@ -78,7 +78,8 @@ async function vitest(what: string, projects: string[], options: string[] = []):
   const { numPassedTests: passed, numFailedTests, testResults } = read(file);
   // A run can fail without a failed test: a file that does not load, or an error after the last test.
   const failed = code !== 0 && numFailedTests === 0 ? 1 : numFailedTests;
-  return { what, passed, failed, seconds: since(started), failures: failuresOf(testResults, root) };
+  const told = { failures: failuresOf(testResults, root), secondTries: secondTriesOf(testResults, root) };
+  return { what, passed, failed, seconds: since(started), ...told };
 }
 
 function read(file: string): Report {

@@ -1,6 +1,6 @@
 /**
- * How `npm test` ends: what failed, what was left out, each part, and the totals on the last line, where `.ci/run` looks
- * for them.
+ * How `npm test` ends: what failed, what passed only on a second try, what was left out, each part, and the totals on
+ * the last line, where `.ci/run` looks for them.
  */
 import { NO_CHROMIUM } from "./chromium.ts";
 
@@ -11,6 +11,8 @@ export interface Count {
   readonly seconds: number;
   /** Of each failed test its file and name, then how it failed; of a failed check its last lines. */
   readonly failures?: readonly string[];
+  /** File and name of each test that failed first and passed when it was tried again. */
+  readonly secondTries?: readonly string[];
 }
 /** Of vitest's JSON report what matters here. */
 export interface Report {
@@ -40,7 +42,9 @@ export function totals(counts: readonly Count[], chromium: string | undefined): 
   const missing = chromium === undefined ? `\n${NO_CHROMIUM}\n` : "";
   const failures = counts.flatMap((count) => count.failures ?? []).map((failure) => `\n${failure}\n`);
   const failed = failures.length > 0 ? `\nFailed:\n${failures.join("")}` : "";
-  return `${failed}${missing}\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`;
+  const tries = counts.flatMap((count) => count.secondTries ?? []);
+  const again = tries.length > 0 ? `\nPassed on a second try:\n${tries.join("\n")}\n` : "";
+  return `${failed}${again}${missing}\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`;
 }
 
 /** `root`: what file names are shown without. */
@@ -51,6 +55,15 @@ export function failuresOf(testResults: Report["testResults"], root: string): st
     if (status === "failed" && failed.length === 0) return [`${file}\n${firstLines(message)}`];
     return failed.map((test) => `${file} > ${test.fullName}\n${firstLines(test.failureMessages.join("\n"))}`);
   });
+}
+
+/** Tests that failed and were tried again (vitest.config.ts): vitest keeps what the first try failed with. */
+export function secondTriesOf(testResults: Report["testResults"], root: string): string[] {
+  return testResults.flatMap(({ name, assertionResults }) =>
+    assertionResults
+      .filter((test) => test.status === "passed" && test.failureMessages.length > 0)
+      .map((test) => `${name.replace(`${root}/`, "")} > ${test.fullName}`),
+  );
 }
 
 const firstLines = (text: string): string => text.trim().split("\n").slice(0, MOST_LINES).join("\n");

@@ -371,7 +371,7 @@ describe("transcription", () => {
       },
     });
     await serve(request(transcription, hear(), leave.signal), transcription, {}, world.ports);
-    await vi.waitFor(() => expect(world.settled).toHaveLength(1));
+    await vi.waitFor(() => expect(world.settled).toHaveLength(1), { timeout: 20_000 });
     expect(world.settled[0]).toMatchObject({
       outcome: "client_gone",
       reading: { usage: { transcribed_seconds: 1_500 } },

@@ -398,7 +398,7 @@ describe("a client that has left", () => {
       },
     });
     void serve(requestOf(CHAT, leave.signal), chatCompletions, {}, { ...ports, account });
-    await vi.waitFor(() => expect(background).toHaveLength(1));
+    await vi.waitFor(() => expect(background).toHaveLength(1), { timeout: 20_000 });
     // Of a call whose client has left, only what was registered by then goes on for sure.
     await background[0];
     expect([world.admitted.length, world.released.length, world.sent.length]).toEqual([1, 1, 0]);
@@ -436,7 +436,7 @@ describe("a client that has left", () => {
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve({ kind: "lost" })));
     });
     const ended = call(world, CHAT, chatCompletions, leave.signal);
-    await vi.waitFor(() => expect(world.sent).toHaveLength(1));
+    await vi.waitFor(() => expect(world.sent).toHaveLength(1), { timeout: 20_000 });
     await vi.advanceTimersByTimeAsync(24_900);
     expect(world.settled).toEqual([]);
     await vi.advanceTimersByTimeAsync(200);

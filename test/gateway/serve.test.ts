@@ -354,7 +354,7 @@ describe("a stream", () => {
     const { upstream, read, world } = await open({}, ASKED);
     upstream.send(delta("a") + USAGE + DONE);
     await read();
-    await vi.waitFor(() => expect(world.settled).toHaveLength(1));
+    await vi.waitFor(() => expect(world.settled).toHaveLength(1), { timeout: 20_000 });
     upstream.close();
   });
 
@@ -635,7 +635,7 @@ describe("a hold", () => {
     const { upstream, read, readAll, world } = await open({ holdLifeMs: 200, renew }, ASKED);
     upstream.send(delta("a") + USAGE + DONE);
     await read();
-    await vi.waitFor(() => expect(world.settled).toHaveLength(1));
+    await vi.waitFor(() => expect(world.settled).toHaveLength(1), { timeout: 20_000 });
     await new Promise((resolve) => setTimeout(resolve, 300));
     upstream.close();
     expect([await readAll(), renew.mock.calls.length]).toEqual(["", 0]);

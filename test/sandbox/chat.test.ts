@@ -193,13 +193,14 @@ test("cached tokens are reported when the request says what the cache held", asy
 });
 
 test("a frame arrives before the next one is made", async () => {
-  const response = await chat({ stream: true, sandbox_frame_delay_ms: 60, max_tokens: 4 });
+  const response = await chat({ stream: true, sandbox_frame_delay_ms: 200, max_tokens: 100 });
   const reader = response.body!.getReader();
   await reader.read();
   const begun = Date.now();
   await reader.read();
-  expect(Date.now() - begun).toBeGreaterThan(30);
-  expect(Date.now() - begun).toBeLessThan(150);
+  expect(Date.now() - begun).toBeGreaterThan(100);
+  // All of them take 20 s.
+  expect(Date.now() - begun).toBeLessThan(10_000);
   await reader.cancel();
 });
 

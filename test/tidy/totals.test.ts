@@ -1,11 +1,11 @@
 /** The end of a test run, with a Chromium and without one, and what `.ci/run` makes of it. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { chromiumPath, NO_CHROMIUM } from "../../scripts/chromium.ts";
-import { failuresOf, lastLines, totals } from "../../scripts/totals.ts";
+import { failuresOf, lastLines, type Report, secondTriesOf, totals } from "../../scripts/totals.ts";
 
 const root = join(import.meta.dirname, "../..");
 const dir = mkdtempSync(join(tmpdir(), "tollgate-totals-"));
@@ -55,6 +55,32 @@ test("what failed stands at the end: the file and the name of each test, a file 
   for (const failure of [...failures, `lint\n${"a\nb\n".repeat(6).trim()}`]) expect(text).toContain(`\n${failure}\n`);
   expect(text.endsWith("\n2 passed, 3 failed\n")).toBe(true);
   expect(totals(COUNTS, "/usr/bin/chromium")).not.toContain("Failed");
+});
+
+test("what passed on a second try only is named at the end, and counts as passed", () => {
+  const file = join(dir, "flaky.test.ts");
+  writeFileSync(
+    file,
+    `import { expect, it } from "vitest";
+let tries = 0;
+it("is flaky", { retry: 1 }, () => expect(++tries).toBe(2));
+it("is not", { retry: 1 }, () => expect(1).toBe(1));`,
+  );
+  symlinkSync(join(root, "node_modules"), join(dir, "node_modules"));
+  const report = join(dir, "report.json");
+  const vitest = join(root, "node_modules/vitest/vitest.mjs");
+  execFileSync(process.execPath, [vitest, "run", "--root", dir, "--reporter=json", `--outputFile.json=${report}`], {
+    cwd: dir,
+    stdio: "ignore",
+  });
+  const { numPassedTests: passed, testResults } = JSON.parse(readFileSync(report, "utf8")) as Report;
+  const secondTries = secondTriesOf(testResults, dir);
+  expect(secondTries).toEqual(["flaky.test.ts > is flaky"]);
+  expect(failuresOf(testResults, dir)).toEqual([]);
+  const text = totals([{ what: "e2e", passed, failed: 0, seconds: 1, secondTries }], "/usr/bin/chromium");
+  expect(text).toContain("\nPassed on a second try:\nflaky.test.ts > is flaky\n");
+  expect(text.endsWith("\n2 passed, 0 failed\n")).toBe(true);
+  expect(totals(COUNTS, "/usr/bin/chromium")).not.toContain("second try");
 });
 
 /** Where nothing is installed but what a shell script needs; npm prints what a run without a Chromium does. */

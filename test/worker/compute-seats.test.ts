@@ -89,9 +89,8 @@ it("a seat is left with nothing behind: no row of any kind, nothing in the lists
   await done("PATCH", `/accounts/${renter.id}`, { compute_enabled: true, blocked: false });
 
   await done("POST", `/accounts/${renter.id}/compute/stop`);
-  await vi.waitFor(async () => {
-    expect((await done("GET", `/accounts/${renter.id}/compute`)).data).toEqual([]);
-  });
+  const rented = async () => (await done("GET", `/accounts/${renter.id}/compute`)).data;
+  await vi.waitFor(async () => expect(await rented()).toEqual([]), { timeout: 20_000 });
   const drive = old.add("cloud-drives", { status: "available" });
   expect(await move(renter, next.id)).toMatchObject(notEmpty);
   await done("POST", `/compute/${old.id}/terminate`, { kind: "drive", upstream_id: drive });

@@ -34,7 +34,7 @@ async function crowded() {
   await renter.launch();
   await renter.launch();
   await done("POST", `/accounts/${renter.id}/compute/stop`, { id: 1001 });
-  await vi.waitFor(() => expect(service.changes()).toContain("POST /gpu-instances/2/terminate"));
+  await vi.waitFor(() => expect(service.changes()).toContain("POST /gpu-instances/2/terminate"), { timeout: 20_000 });
   const [lost, foreign] = [await tagOf(renter, 1001), await tagOf(renter, 1000, "abcdef")];
   service.add("gpu-instances", { name: lost, status: "running", hourly_rate_usd: 2, gpu_count: 4 });
   service.add("gpu-instances", { name: foreign, status: "running" });

@@ -1,6 +1,6 @@
 import { createExecutionContext, reset, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { type AccountId, type AccountNumber, asId, type KeyDigest, type KeyId } from "../../src/core/ids.ts";
 import { DEFAULT_TIMEOUTS } from "../../src/core/routing/routes.ts";
 import type { LogLine } from "../../src/gateway/ports.ts";
@@ -9,6 +9,8 @@ import { putModel } from "../../src/platform/d1/models.ts";
 import { putUpstream } from "../../src/platform/d1/upstreams.ts";
 import { type DirectoryParts, newEdgeState, openDirectory } from "../../src/platform/edge/directory.ts";
 import { republish } from "../../src/platform/edge/routing-cache.ts";
+import { migrate } from "../support/worker/empty.ts";
+import { allowedMs } from "../support/worker/slowness.ts";
 
 const NUMBER = asId<AccountNumber>(7);
 const DIGEST = asId<KeyDigest>("d".repeat(64));
@@ -76,12 +78,11 @@ const model = (name: string, fromMs: number, cost: number) =>
     1,
   );
 
-beforeEach(() => {
-  vi.restoreAllMocks();
-});
 afterEach(async () => {
   for (const ctx of opened.splice(0)) await waitOnExecutionContext(ctx);
+  vi.restoreAllMocks();
   await reset();
+  await migrate();
 });
 
 describe("callers", () => {
@@ -261,18 +262,21 @@ describe("routing", () => {
       Array.from({ length: 1_000 }, () => here.directory.refresh(`account-${accounts}`));
     const sinceMs = performance.now();
     await Promise.all([0, 1, 2, 3, 4].flatMap(flood));
-    expect(performance.now() - sinceMs).toBeLessThan(2_500);
+    const waitedMs = performance.now() - sinceMs;
     // The clock has not moved: what came after the first look-up waited for one more, all of it for the same.
     expect(here.prepare).toHaveBeenCalledTimes(lookUps(here));
     expect(lookUps(here)).toBeLessThanOrEqual(2);
     // Each of them is told at once from now on, until the second is over.
     const againMs = performance.now();
     for (const account of [0, 1, 2, 3, 4]) await Promise.all(flood(account));
-    expect(performance.now() - againMs).toBeLessThan(500);
+    const againWaitedMs = performance.now() - againMs;
     expect(lookUps(here)).toBeLessThanOrEqual(2);
     here.clock.ms += 1_000;
     await Promise.all(flood(0));
     expect(lookUps(here)).toBeLessThanOrEqual(3);
+    // Asked last, as this reads from the books too.
+    expect(waitedMs).toBeLessThan(await allowedMs(2_500));
+    expect(againWaitedMs).toBeLessThan(await allowedMs(500));
   });
 
   it("in a second that another account's made-up names have used up, a name that was just made is still found", async () => {
@@ -357,7 +361,7 @@ describe("routing", () => {
     const slow = isolate({ kv: slowKv, now: () => Date.now() });
     await upstream("first");
     await slow.directory.routingChanged();
-    await vi.waitFor(() => expect(hold.release).toBeDefined());
+    await vi.waitFor(() => expect(hold.release).toBeDefined(), { timeout: 20_000 });
     const quick = isolate({ now: () => Date.now() });
     await upstream("second");
     await quick.directory.routingChanged();

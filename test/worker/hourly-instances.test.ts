@@ -207,7 +207,9 @@ it("its calls cost nothing, with a price of their own or without, by an alias to
     targets: [{ upstream: scene.service.id, model: `llama:${scene.id}` }],
   });
   expect([(await scene.chat()).status, (await scene.chat("mine")).status]).toEqual([200, 200]);
-  await vi.waitFor(async () => expect((await scene.ledger()).filter(({ kind }) => kind === "charge")).toHaveLength(3));
+  await vi.waitFor(async () => expect((await scene.ledger()).filter(({ kind }) => kind === "charge")).toHaveLength(3), {
+    timeout: 20_000,
+  });
   expect(await scene.charges()).toEqual([0, 0, 0]);
 });
 
@@ -380,13 +382,14 @@ it("and a launch wait for money that is leased out, and for nothing else", async
     expect(leases[0]).toMatchObject({ id });
     return () => account.report({ calls: [], over: [{ id, admitted: 0 }], asks: [] });
   };
-  const soon = <Answer>(answer: Promise<Answer>) =>
-    Promise.race([answer, new Promise((resolve) => setTimeout(() => resolve("waits"), 150))]);
+  // Less than the life of a lease, which a call would wait for.
+  const soon = <Answer>(answer: Promise<Answer>, withinMs = 1_000) =>
+    Promise.race([answer, new Promise((resolve) => setTimeout(() => resolve("waits"), withinMs))]);
   const more = () => scene.put({ hourly: { ...HOURLY, replicas: 3 } });
   expect(await soon(more())).toMatchObject({ status: 402 });
   const giveBack = await leased();
   const short = scene.put();
-  expect(await soon(short)).toBe("waits");
+  expect(await soon(short, 150)).toBe("waits");
   await giveBack();
   expect((await short).status).toBe(200);
   await done("DELETE", `/instances/${scene.id}`);
@@ -400,7 +403,7 @@ it("and a launch wait for money that is leased out, and for nothing else", async
   const giveBackToo = await leased();
   expect(await soon(scene.renter.launch({ region_id: "nowhere" }))).toMatchObject({ status: 400 });
   const launch = scene.renter.launch();
-  expect(await soon(launch)).toBe("waits");
+  expect(await soon(launch, 150)).toBe("waits");
   await giveBackToo();
   const launched = await launch;
   expect(launched.status).toBe(202);

@@ -36,7 +36,7 @@ it("launches with a key go one at a time: each finds no key upstream and leaves 
   const launches = [withKey(one, KEY), withKey(two, OTHER), withKey(one, THIRD), withKey(two, FOURTH)];
   expect((await Promise.all(launches)).map(({ status }) => status)).toEqual([202, 202, 202, 202]);
   expect(found).toEqual([0, 0, 0, 0]);
-  await vi.waitFor(() => expect(keysAt(seat)).toEqual([]));
+  await vi.waitFor(() => expect(keysAt(seat)).toEqual([]), { timeout: 20_000 });
   // Their own lists have them.
   expect((await one.ask("GET", "/ssh-keys")).body.map((key: Json) => key.public_key).sort()).toEqual(
     [KEY, THIRD].sort(),

@@ -341,7 +341,7 @@ describe("polls by tenants", () => {
       stub.job(index % 2 ? K : digestOf("second"), id, INFERENCE),
     );
     const alarm = runDurableObjectAlarm(stub);
-    await vi.waitFor(() => expect(upstream.polls).toHaveLength(1));
+    await vi.waitFor(() => expect(upstream.polls).toHaveLength(1), { timeout: 20_000 });
     answer();
     const [first, ...others] = await Promise.all(views);
     await alarm;

@@ -1,5 +1,6 @@
 /** Test files in workerd share its storage, so each empties it first. */
 import { listDurableObjectIds, reset, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 
 /** Empties KV, D1, the queue and all objects that are awake. `reset()` leaves those that sleep, so these are woken. */
 export async function emptyStorage(...namespaces: DurableObjectNamespace[]): Promise<void> {
@@ -9,4 +10,10 @@ export async function emptyStorage(...namespaces: DurableObjectNamespace[]): Pro
     }
   }
   await reset();
+}
+
+/** Gives an empty D1 its tables, in one transaction: one for each migration took most of a file's start. */
+export async function migrate(): Promise<void> {
+  const statements = env.TEST_MIGRATIONS.flatMap(({ queries }) => queries);
+  await env.BOOKS.batch(statements.map((statement) => env.BOOKS.prepare(statement)));
 }

@@ -4,11 +4,11 @@
  * isolate remembers nothing, the clock is true. What a file leaves running is waited for. A test that needs more of a
  * new isolate makes one, as revocation.test.ts does.
  */
-import { applyD1Migrations, type D1Migration } from "cloudflare:test";
+import type { D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterAll, beforeEach, vi } from "vitest";
+import { afterAll, vi } from "vitest";
 import { memory, newMemory } from "../../../src/platform/isolate.ts";
-import { emptyStorage } from "./empty.ts";
+import { emptyStorage, migrate } from "./empty.ts";
 import { settled } from "./operator.ts";
 
 declare global {
@@ -31,13 +31,7 @@ await emptyStorage(env.BROKERS);
 Object.assign(memory, newMemory());
 await migrate();
 await skipUsedNumbers();
-// A test may `reset()` too. Migrations already there are passed over.
-beforeEach(migrate);
 afterAll(settled);
-
-function migrate(): Promise<void> {
-  return applyD1Migrations(env.BOOKS, env.TEST_MIGRATIONS);
-}
 
 /** Account objects are too many to wake. No number comes twice, so those that sleep are never asked again. */
 async function skipUsedNumbers(): Promise<void> {
