@@ -26,6 +26,17 @@ const PATIENCE_MS = 120_000;
 /** Where clocks and processes are real, a machine that others slow down may miss a deadline once. */
 const RETRIES = process.env.CI ? 1 : 0;
 
+/** Tests against real processes. */
+const E2E = {
+  // As with the core's: what a file starts, fakes or listens to, it ends.
+  isolate: false,
+  retry: RETRIES,
+  globalSetup: ["test/support/shared.ts"],
+  // For a machine that others use too: what a test awaits has limits of its own.
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
+};
+
 export default defineConfig({
   test: {
     // What a test makes the Worker log is shown where the test fails.
@@ -88,17 +99,14 @@ export default defineConfig({
           setupFiles: ["test/support/worker/sandbox-setup.ts"],
         },
       },
+      { test: { ...E2E, name: "e2e", include: ["test/e2e/**/*.test.ts", "test/clients/*.test.ts"] } },
       {
+        // Money and limits once more, on a process whose hot keys are admitted out of leases.
         test: {
-          name: "e2e",
-          // As above. What a file starts, fakes or listens to, it ends.
-          isolate: false,
-          retry: RETRIES,
-          include: ["test/e2e/**/*.test.ts", "test/clients/*.test.ts"],
-          globalSetup: ["test/support/shared.ts"],
-          // For a machine that others use too: what a test awaits has limits of its own.
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
+          ...E2E,
+          name: "e2e-leases",
+          include: ["test/e2e/money/{limits,holds,books}.test.ts"],
+          env: { LEASES: "on" },
         },
       },
       {

@@ -2,8 +2,8 @@
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories
  * of an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines
  * and five of storage, a thousand machines for three days, a year of an archive, an export of ten million calls, kills
- * at each point, the console's first page, leases, the memory of all large bodies, the mutants of the core's decisions,
- * and a soak of ten minutes with kills. Takes hours; ends at the first step that fails.
+ * at each point, the console's first page, everything with leases, the memory of all large bodies, the mutants of the core's decisions,
+ * and two soaks of ten minutes with kills, with leases and without. Takes hours; ends at the first step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -107,9 +107,14 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { PROOF: "1" },
   },
   {
-    what: "money with leases on",
-    args: [vitest, "run", "--project", "e2e", "test/e2e/money"],
+    what: "everything against real processes, with leases on",
+    args: [vitest, "run", "--project", "e2e", "--maxWorkers", "4"],
     env: { LEASES: "on" },
+  },
+  {
+    what: "a hundred kills under load with leases",
+    args: [vitest, "run", "--project", "e2e", "kill-points", "-t", "under load with leases"],
+    env: { PROOF: "1" },
   },
   {
     what: "a thousand revocations under leases",
@@ -124,6 +129,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   { what: "one account as fast as the machine can", args: [join(root, "bench/one-account.ts")] },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },
+  { what: "soak with leases", args: [join(root, "test/soak/soak.ts"), "--minutes", "10", "--leases"] },
 ];
 
 for (const { what, args, env } of STEPS) {

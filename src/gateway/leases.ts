@@ -23,6 +23,8 @@ const MOST_BYTES = 65_536;
  */
 const REPEATED_FOR_MS = 15_000;
 const PAUSE_MS = 250;
+/** How long a reader waits for what is not reported yet, ms. */
+const RETURNED_WITHIN_MS = 1_000;
 /** How often a call that waits for its confirmation checks that a sender is at work, ms. */
 const LOOK_EVERY_MS = 6_500;
 
@@ -92,6 +94,22 @@ export async function tellEnd(admitted: AdmittedCall, end: CallEnd, sinceMs: num
   holder.ended(leased, end, resolve);
   do keepSending(holder, caller.number, ports);
   while (!(await settledWithin(confirmed, LOOK_EVERY_MS)));
+}
+
+/**
+ * For whoever reads or changes an account: tells its object at once what was admitted here, and returns what this
+ * isolate has of it. Then the calls that this isolate has answered are in the books. Never rejects: what could not be
+ * told is in the next report.
+ */
+export async function returnLeases(
+  account: AccountNumber,
+  ports: Pick<Ports, "account" | "leases" | "now">,
+): Promise<void> {
+  const holder = ports.leases?.known(account);
+  const sent = holder?.returnAll(ports.now());
+  if (!holder || !sent) return;
+  const answered = askOnce(ports, account, (object) => object.report(sent.report), RETURNED_WITHIN_MS);
+  await answered.then((answer) => holder.confirmed(sent, answer)).catch(() => undefined);
 }
 
 /** Sends reports in the background of this call, unless another call does. */

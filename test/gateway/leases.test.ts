@@ -2,12 +2,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Lease, LeaseAsk } from "../../src/core/account/lease.ts";
 import { chatCompletions } from "../../src/core/endpoints/inference/chat.ts";
-import { asId, type KeyId } from "../../src/core/ids.ts";
+import { type AccountNumber, asId, type KeyId } from "../../src/core/ids.ts";
 import { IsolateLeases } from "../../src/core/leases/isolate-leases.ts";
 import { NO_PLAN } from "../../src/core/pricing/prices.ts";
+import { returnLeases } from "../../src/gateway/leases.ts";
 import { serve } from "../../src/gateway/serve.ts";
 import { type FakeOptions, fakeWorld, json, makeKey } from "../support/fake-ports.ts";
 
+/** Whose key `makeKey` makes. */
+const ACCOUNT = asId<AccountNumber>(7);
 const COMPLETION = {
   choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
   usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
@@ -116,6 +119,34 @@ describe("a hot key", () => {
     await world.call();
     await vi.advanceTimersByTimeAsync(40_000);
     expect(world.queued).toMatchObject([{ end: { kind: "settle" }, leased: { model: "chat" } }]);
+  });
+});
+
+describe("whoever reads or changes the account", () => {
+  it("finds in its books what this isolate has answered, and nothing held for it", async () => {
+    const world = await hot();
+    await world.call();
+    await returnLeases(ACCOUNT, world.ports);
+    expect(world.reported).toMatchObject([{ calls: [{ end: { kind: "settle" } }], over: [{ admitted: 1 }], asks: [] }]);
+    await world.call();
+    expect(world.admitted).toHaveLength(5);
+    await returnLeases(asId<AccountNumber>(77), world.ports);
+    expect(world.reported).toHaveLength(1);
+  });
+
+  it("waits a second for it at most, and the next report tells it", async () => {
+    let silent = true;
+    const world = await hot({
+      report: () => (silent ? new Promise(() => undefined) : Promise.resolve({ leases: [] })),
+    });
+    await world.call();
+    const returned = returnLeases(ACCOUNT, world.ports);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await returned;
+    silent = false;
+    await vi.advanceTimersByTimeAsync(8_000);
+    expect(world.reported.at(-1)).toMatchObject({ calls: [{ end: { kind: "settle" } }] });
+    await world.idle();
   });
 });
 

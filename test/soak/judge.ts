@@ -1,4 +1,5 @@
 /** Judges a soak when everything is at rest: do ledger, usage, losses and the service's executions agree? */
+import { costOf } from "../../src/core/pricing/prices.ts";
 import { type JoinedEvent, mismatches, unrecordedExecutions, usageEventsOf } from "../support/joined-books.ts";
 import type { Operator } from "../support/operator.ts";
 import type { Execution } from "../support/sandbox.ts";
@@ -7,7 +8,7 @@ import { type Explained, explainLoss, lossTable } from "./losses.ts";
 import { readOperatorBooks } from "./operator-book.ts";
 import { checkOwnCounts } from "./own-counts.ts";
 import { type Party, tally } from "./party.ts";
-import { checkPrices, PRICES } from "./price-check.ts";
+import { checkPrices, meteredOf, PRICES } from "./price-check.ts";
 import type { Done } from "./trouble.ts";
 
 interface Judged {
@@ -40,7 +41,8 @@ export async function judge(
   const losses = explainAll(stateDir, events, late, calls, done);
   const wrong: string[] = [];
   for (const tenant of tenants) wrong.push(...(await mismatches(stateDir, tenant, executions)));
-  wrong.push(...unrecordedExecutions(stateDir, tenants, executions), ...prices.wrong, ...ownCounts.wrong);
+  const costOfOne = ({ usage }: Execution) => (usage ? costOf(meteredOf(usage), PRICES) : 0);
+  wrong.push(...unrecordedExecutions(stateDir, tenants, executions, costOfOne), ...prices.wrong, ...ownCounts.wrong);
   wrong.push(...losses.flatMap(({ row, flaw }) => (flaw ? [`loss of ${row.account} ${row.call_id}: ${flaw}`] : [])));
   wrong.push(...(await unbooked(operator, parties, losses, stored)));
   wrong.push(...tooLong(events), ...executedAllTheSame(hostiles, executions));
@@ -50,6 +52,8 @@ export async function judge(
   const asked = [...answers.values()].reduce((sum, count) => sum + count, 0);
   const lines = [`calls        ${asked}`, ...byWorkload(answers).map((line) => `  ${line}`)];
   lines.push(`executions   ${executions.length}, ${prices.checked} of them held against their price`);
+  const viaLeases = stored.filter(({ endpoint }) => endpoint === "lease").length;
+  lines.push(`lost leases  ${viaLeases}`);
   lines.push(`in usage     ${events.length}: ${tally(events.map(({ outcome, source }) => `${outcome} (${source})`))}`);
   return { lines: [...lines, ...ownCounts.lines, ...lossTable(losses)], wrong };
 }

@@ -1,10 +1,10 @@
 /**
- * `npm run soak -- --minutes N [--seed S] [--no-kills]`: runs gateway and sandbox on their own ports with mixed calls
- * by several tenants. Meanwhile it sets faults, kills workerd and revokes keys, and hostile tenants leave early, stop
- * reading, send bodies that could crash or mislead, and abandon uploads. At the end everything comes to rest, and
- * ledger, usage and the sandbox's executions are joined: each execution is billed or lost once, at the price of what
- * was used, and each loss has an explanation. Exits with 1 on any mismatch, if honest calls had to wait for hostile
- * ones, or if workerd died without a kill.
+ * `npm run soak -- --minutes N [--seed S] [--no-kills] [--leases]`: runs gateway and sandbox on their own ports with
+ * mixed calls by several tenants, hot keys with leases or without. Meanwhile it sets faults, kills workerd and revokes
+ * keys, and hostile tenants leave early, stop reading, send bodies that could crash or mislead, and abandon uploads. At
+ * the end everything comes to rest, and ledger, usage and the sandbox's executions are joined: each execution is billed
+ * or lost once, at the price of what was used, and each loss has an explanation. Exits with 1 on any mismatch, if
+ * honest calls had to wait for hostile ones, or if workerd died without a kill.
  *
  * The seed fixes what is drawn: each client's calls in order, when it leaves, and the order of faults and kills. How
  * they overlap depends on the machine's timing, so a seed repeats the kind of a failure, not the exact failure.
@@ -52,12 +52,13 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "10" },
     seed: { type: "string" },
     "no-kills": { type: "boolean", default: false },
+    leases: { type: "boolean", default: false },
   },
 });
 const minutes = Number(values.minutes);
 const seed = Number(values.seed ?? Date.now() % 1_000_000);
 if (!(minutes > 0) || !Number.isFinite(seed)) {
-  process.stderr.write("npm run soak -- --minutes N [--seed S] [--no-kills]\n");
+  process.stderr.write("npm run soak -- --minutes N [--seed S] [--no-kills] [--leases]\n");
   process.exit(2);
 }
 const say = (words: string) => process.stdout.write(`${words}\n`);
@@ -70,7 +71,9 @@ const enter = (next: string) => {
 process.exit((await soak()) ? 0 : 1);
 
 async function soak(): Promise<boolean> {
-  say(`soak of ${minutes} min, seed ${seed}${values["no-kills"] ? ", no kills" : ""}`);
+  say(
+    `soak of ${minutes} min, seed ${seed}${values["no-kills"] ? ", no kills" : ""}${values.leases ? ", leases" : ""}`,
+  );
   // The sandbox limits the gateway's account; here only tenants' own limits count.
   const [inspectorPort = 0] = await freePorts(1);
   const env = {
@@ -78,6 +81,7 @@ async function soak(): Promise<boolean> {
     HOLD_TTL_MS: String(HOLD_TTL_MS),
     LONGEST_HOLD_MS: String(LONGEST_HOLD_MS),
     SANDBOX_VIDEO_SUBMISSIONS: "1000",
+    LEASES: values.leases ? "on" : "off",
   };
   const tollgate = await TollgateProcess.start({ env });
   const overdue = setTimeout(

@@ -1,13 +1,16 @@
 /**
  * The judge after crashes: what the upstream executed, what the ledger charges and what usage says, joined call by
- * call. Each execution is billed once, or booked as the operator's loss once; nothing else is billed. A call whose
- * first try may have been carried out and whose second was, is billed for the second and lost for the first. One that
- * ended after its hold had expired has two entries and two events, which count by their sums.
+ * call. Each execution is billed once, or booked as the operator's loss once, by itself or within a lease's; nothing
+ * else is billed. A call whose first try may have been carried out and whose second was, is billed for the second and
+ * lost for the first. One that ended after its hold had expired has two entries and two events, which count by their
+ * sums.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Audit } from "../../client/operator.ts";
+import { timeIn } from "../../src/core/account/call-time.ts";
+import { OVER_MS } from "../../src/core/leases/slice.ts";
 import { eventually } from "./eventually.ts";
 import type { Execution } from "./sandbox.ts";
 import type { Tenant } from "./tenant.ts";
@@ -123,16 +126,42 @@ function joinLate(stored: readonly JoinedEvent[]): { events: Map<string, JoinedE
   return { events, lateCalls };
 }
 
-/** Executions of these models of which no usage event tells. */
+/**
+ * Executions of these models of which no usage event tells. What a killed process had admitted out of a lease, and had
+ * not reported, is told of by the lease's event: it covers calls of its second, as many as its loss pays for.
+ */
 export function unrecordedExecutions(
   stateDir: string,
   tenants: readonly Tenant[],
   executions: readonly Execution[],
+  costNanoUsd: (execution: Execution) => number = atOneUsdAMillion,
 ): readonly string[] {
-  const told = new Set(
-    tenants.flatMap(({ account }) => usageEventsOf(stateDir, account).map(({ event_id }) => event_id)),
-  );
-  return executions.flatMap(({ request_id, path }) =>
-    request_id !== null && told.has(request_id) ? [] : [`${path} ${request_id} was executed and nobody reports it`],
-  );
+  const events = tenants.flatMap(({ account }) => usageEventsOf(stateDir, account));
+  const told = new Set(events.map(({ event_id }) => event_id));
+  const leases = lostLeases(events).map(({ started_ms, loss_nano_usd }) => ({
+    started_ms,
+    leftNanoUsd: loss_nano_usd,
+  }));
+  return executions.flatMap(({ request_id, path, ...rest }) => {
+    if (request_id !== null && told.has(request_id)) return [];
+    const atMs = timeIn(request_id ?? "") ?? 0;
+    const owed = costNanoUsd({ request_id, path, ...rest });
+    const lease = leases
+      .filter(({ started_ms }) => atMs > started_ms - BEGUN_BEFORE_MS && atMs < started_ms + OVER_MS)
+      .sort((a, b) => b.leftNanoUsd - a.leftNanoUsd)[0];
+    if (!lease || lease.leftNanoUsd < owed) return [`${path} ${request_id} was executed and nobody reports it`];
+    lease.leftNanoUsd -= owed;
+    return [];
+  });
 }
+
+/** A call's id is made before its body is read, and it is admitted afterwards. */
+const BEGUN_BEFORE_MS = 1_000;
+
+/** The events of leases whose isolate died. */
+export const lostLeases = (events: readonly JoinedEvent[]): JoinedEvent[] =>
+  events.filter(({ endpoint, outcome }) => endpoint === "lease" && outcome === "expired");
+
+/** What it costs in nano-USD at the price of the tests' instances. */
+export const atOneUsdAMillion = ({ usage }: Execution): number =>
+  ((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0)) * 1_000;

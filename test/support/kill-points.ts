@@ -81,6 +81,23 @@ export const RENTAL_KILL_POINTS = {
   told: { file: LISTS, line: "reportUnknown(kind, unknown, tables, ports.upstream);", where: "after" },
 } as const satisfies Record<string, Point>;
 
+/** Those on the way of calls that were admitted out of a lease. */
+export const LEASE_KILL_POINTS = {
+  // Calls were admitted and answered, and their object has not heard of them.
+  "before a report": {
+    file: "gateway/leases.ts",
+    line: "const answer = await retry(() => askOnce(ports, account, (object) => object.report(sent.report)), again);",
+    where: "before",
+  },
+  // It was taken in, and its isolate does not know.
+  "report taken in": {
+    file: "platform/account/object.ts",
+    line: "for (const settlement of taken?.unknown ?? []) await settleUnknown(",
+    where: "before",
+    when: "report.calls.length > 0",
+  },
+} as const satisfies Record<string, Point>;
+
 /** Those on the way of an alert. */
 export const ALERT_KILL_POINTS = {
   // It is in the books, and its deliveries are in no queue.
@@ -144,6 +161,7 @@ export const CALL_ARCHIVE_KILL_POINTS = {
 const ALL_POINTS: Readonly<Record<string, Point>> = {
   ...KILL_POINTS,
   ...RENTAL_KILL_POINTS,
+  ...LEASE_KILL_POINTS,
   ...ALERT_KILL_POINTS,
   ...ARCHIVE_KILL_POINTS,
   ...CALL_ARCHIVE_KILL_POINTS,
@@ -152,7 +170,14 @@ export type ArchivePoint = keyof typeof ARCHIVE_KILL_POINTS;
 export type CallArchivePoint = keyof typeof CALL_ARCHIVE_KILL_POINTS;
 export type RentalPoint = keyof typeof RENTAL_KILL_POINTS;
 export type AlertPoint = keyof typeof ALERT_KILL_POINTS | "settled" | "outbox written" | "consumer wrote";
-export type PointName = keyof typeof KILL_POINTS | RentalPoint | AlertPoint | ArchivePoint | CallArchivePoint;
+export type LeasePoint = keyof typeof LEASE_KILL_POINTS;
+export type PointName =
+  | keyof typeof KILL_POINTS
+  | LeasePoint
+  | RentalPoint
+  | AlertPoint
+  | ArchivePoint
+  | CallArchivePoint;
 
 export const pointsIn = (file: string): readonly Point[] =>
   Object.values(ALL_POINTS).filter((point) => point.file === file);

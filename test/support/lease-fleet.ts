@@ -22,6 +22,8 @@ export type Step =
   | { readonly do: "wait"; readonly ms: number }
   /** `lost`: the object did it, and the answer got lost. `unsaid`: it never arrived. */
   | { readonly do: "report"; readonly isolate: number; readonly fate: "heard" | "lost" | "unsaid" }
+  /** All at once, out of turn; it may cross a report that was not answered. */
+  | { readonly do: "return"; readonly isolate: number; readonly fate: "heard" | "lost" }
   | { readonly do: "again"; readonly which: number }
   | { readonly do: "crash"; readonly isolate: number }
   | { readonly do: "restart" };
@@ -46,6 +48,11 @@ export const steps = (keys: number, length: number): fc.Arbitrary<Step[]> => {
   const fate = fc.constantFrom("heard" as const, "heard" as const, "lost" as const, "unsaid" as const);
   const report = fc.record({ do: fc.constant("report" as const), isolate, fate });
   const rare = fc.oneof(
+    fc.record({
+      do: fc.constant("return" as const),
+      isolate,
+      fate: fc.constantFrom("heard" as const, "lost" as const),
+    }),
     fc.record({ do: fc.constant("again" as const), which: number }),
     fc.record({ do: fc.constant("crash" as const), isolate }),
     fc.record({ do: fc.constant("restart" as const) }),
@@ -186,6 +193,15 @@ export class Fleet {
     isolate.holder.confirmed(sent, answer);
   }
 
+  async returnAll(index: number, fate: "heard" | "lost"): Promise<void> {
+    const { holder } = this.#isolate(index);
+    const sent = holder.returnAll(this.#now());
+    if (!sent) return;
+    this.reports.push(sent.report);
+    const answer = await this.#account.report(sent.report);
+    if (fate === "heard") holder.confirmed(sent, answer);
+  }
+
   crash(index: number): void {
     for (const one of this.served) {
       if (one.isolate === index % ISOLATES && (one.leased ? !one.confirmed : one.used === null)) one.lost = true;
@@ -208,6 +224,9 @@ export class Fleet {
         return;
       case "report":
         await this.report(step.isolate, step.fate);
+        return;
+      case "return":
+        await this.returnAll(step.isolate, step.fate);
         return;
       case "again": {
         const old = this.reports[step.which % Math.max(1, this.reports.length)];

@@ -1,6 +1,6 @@
 /**
- * One real process for all e2e files that do not kill or restart it. Vitest runs `setup` once before them; each file
- * gets at it by `world()`.
+ * One real process for all e2e files of a project that do not kill or restart it. Vitest runs `setup` once before them;
+ * each file gets at it by `world()`.
  */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,19 +21,27 @@ declare module "vitest" {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const built = mkdtempSync(join(tmpdir(), "tollgate-e2e-built-"));
-  process.env.BUILT_DIR = built;
-  const shared = await TollgateProcess.start({ fresh: true });
-  // What a first start does is done once: every other process of the run begins with a copy of this.
-  await shared.end();
-  const started = mkdtempSync(join(tmpdir(), "tollgate-e2e-started-"));
-  cpSync(shared.stateDir, started, { recursive: true });
-  process.env[STARTED_STATE] = started;
-  await shared.launch();
+  const made: string[] = [];
+  const env = project.config.env as Record<string, string>;
+  if (process.env[STARTED_STATE] === undefined) made.push(...(await startOnce()));
+  const shared = await TollgateProcess.start({ env });
   const { url, sandboxUrl, stateDir, logFile } = shared;
   project.provide("tollgate", { url, sandboxUrl, stateDir, logFile });
   return async () => {
     await shared.stop();
-    for (const dir of [started, built]) rmSync(dir, { recursive: true, force: true });
+    for (const dir of made) rmSync(dir, { recursive: true, force: true });
   };
+}
+
+/** What a first start does is done once: every process of the run begins with a copy of its state. */
+async function startOnce(): Promise<string[]> {
+  const built = mkdtempSync(join(tmpdir(), "tollgate-e2e-built-"));
+  process.env.BUILT_DIR = built;
+  const first = await TollgateProcess.start({ fresh: true });
+  await first.end();
+  const started = mkdtempSync(join(tmpdir(), "tollgate-e2e-started-"));
+  cpSync(first.stateDir, started, { recursive: true });
+  await first.stop();
+  process.env[STARTED_STATE] = started;
+  return [built, started];
 }

@@ -1,6 +1,6 @@
 /**
  * Calls an account's object for a client that waits. Reads are retried once if a stub breaks, changes are sent once,
- * and a late answer is a failure.
+ * and a late answer is a failure. What this isolate admitted out of leases is told first: see gateway/leases.ts.
  */
 import type { AccountService } from "../../core/account/account-service.ts";
 import type { Actor, KeyAction } from "../../core/account/permissions.ts";
@@ -8,6 +8,7 @@ import type { ArchivedLedger } from "../../core/archive/archived-ledger.ts";
 import type { ComputeAccount } from "../../core/compute/calls.ts";
 import type { AccountNumber } from "../../core/ids.ts";
 import { ask, askOnce } from "../../gateway/account-client.ts";
+import { returnLeases } from "../../gateway/leases.ts";
 import type { PlatformPorts } from "../../platform/ports.ts";
 
 /** An audit gets longer, ms: it reads the whole ledger in slices between other calls. */
@@ -20,14 +21,19 @@ export type AccountObject = AccountService &
 
 /** `failed`: throws its own error in place of one from the object or its stub, or of a timeout. */
 export function accountInTime(
-  ports: Pick<PlatformPorts, "account">,
+  ports: Pick<PlatformPorts, "account" | "leases" | "now">,
   number: AccountNumber,
   failed: (error: unknown) => never = rethrow,
 ): AccountObject {
-  const read = <Answer>(question: (object: AccountObject) => Promise<Answer>, withinMs?: number) =>
-    ask<AccountObject, Answer>(ports, number, question, withinMs).catch(failed);
-  const change = <Answer>(question: (object: AccountObject) => Promise<Answer>) =>
-    askOnce<AccountObject, Answer>(ports, number, question).catch(failed);
+  type Question<Answer> = (object: AccountObject) => Promise<Answer>;
+  const read = async <Answer>(question: Question<Answer>, withinMs?: number) => {
+    await returnLeases(number, ports);
+    return ask<AccountObject, Answer>(ports, number, question, withinMs).catch(failed);
+  };
+  const change = async <Answer>(question: Question<Answer>) => {
+    await returnLeases(number, ports);
+    return askOnce<AccountObject, Answer>(ports, number, question).catch(failed);
+  };
   const manage = (actor: Actor, action: KeyAction) => change((object) => object.manage(actor, action));
   return {
     open: (...asked) => read((object) => object.open(...asked)),

@@ -8,6 +8,11 @@ const MOST_ACCOUNTS = 1_000;
 export class IsolateLeases {
   readonly #byAccount = new Map<AccountNumber, LeaseHolder>();
 
+  /** Undefined: this isolate has admitted nothing of the account. */
+  known(account: AccountNumber): LeaseHolder | undefined {
+    return this.#byAccount.get(account);
+  }
+
   of(account: AccountNumber): LeaseHolder {
     const known = this.#byAccount.get(account);
     if (known) return known;

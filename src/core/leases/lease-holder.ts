@@ -178,20 +178,31 @@ export class LeaseHolder {
 
   /** The next report; null: there is nothing to report. Call it every `REPORT_MS`, one at a time, until `idle`. */
   report(newId: NewId, nowMs: number): SentReport | null {
+    for (const held of this.#leases.values()) {
+      held.ticks += 1;
+      const offsetMs = nowMs - held.askedAtMs;
+      if (held.ticks > TICKS_PER_LIFE || offsetMs < 0 || offsetMs >= held.lease.livesMs) held.over = true;
+    }
+    return this.#reportWith(this.#renewals(newId, nowMs), nowMs);
+  }
+
+  /** A report out of turn that returns every lease; null: there is nothing to say. It may cross the one under way. */
+  returnAll(nowMs: number): SentReport | null {
+    for (const held of this.#leases.values()) held.over = true;
+    return this.#reportWith([], nowMs);
+  }
+
+  #reportWith(asks: LeaseAsk[], nowMs: number): SentReport | null {
     const ended = [...this.#ended.values()].slice(0, MOST_REPORTED);
     const calls: ReportedCall[] = ended.map(({ call, end }) => ({ call, end }));
     const all = calls.length === this.#ended.size;
     const over: { id: CallId; admitted: number }[] = [];
     for (const held of this.#leases.values()) {
-      held.ticks += 1;
-      const offsetMs = nowMs - held.askedAtMs;
-      if (held.ticks > TICKS_PER_LIFE || offsetMs < 0 || offsetMs >= held.lease.livesMs) held.over = true;
       if (!held.over || !all) continue;
       for (const call of held.running.values()) calls.push({ call, end: null });
       over.push({ id: held.lease.id, admitted: held.admitted });
     }
     for (const id of this.#unsure) over.push({ id, admitted: 0 });
-    const asks = this.#renewals(newId, nowMs);
     if (calls.length + over.length + asks.length === 0) return null;
     return { report: { calls, over, asks }, askedAtMs: nowMs };
   }

@@ -157,6 +157,30 @@ describe("an isolate reports", () => {
     expect(holder.idle).toBe(true);
   });
 
+  it("all at once where somebody reads, and what crosses the report under way counts once", () => {
+    const holder = holderWith();
+    const [first, second] = [admit(holder, START_MS), admit(holder, START_MS + 1)];
+    if (!first || !second) throw new Error("not admitted");
+    let known = 0;
+    holder.ended(first.call, { kind: "settle", said: settlement(first.call.callId, 3) }, () => known++);
+    const underWay = holder.report(newId, START_MS + 250);
+    const said = holder.returnAll(START_MS + 300);
+    expect(said?.report).toMatchObject({
+      calls: [{ call: first.call }, { call: second.call, end: null }],
+      over: [{ admitted: 2 }],
+      asks: [],
+    });
+    // What is returned admits nothing more.
+    expect(admit(holder, START_MS + 301)).toBeNull();
+    if (said) holder.confirmed(said, { leases: [] });
+    if (underWay) holder.confirmed(underWay, { leases: [] });
+    expect([known, holder.idle]).toEqual([1, true]);
+    expect(holder.returnAll(START_MS + 400)).toBeNull();
+    // The one that ran on ends as a hold of its own.
+    holder.ended(second.call, { kind: "settle", said: settlement(second.call.callId, 3) }, () => known++);
+    expect(holder.report(newId, START_MS + 500)?.report).toMatchObject({ calls: [{ call: second.call }], over: [] });
+  });
+
   it("a lease of which no answer came as one that admitted nothing", () => {
     const holder = new LeaseHolder();
     for (let call = 0; call < 3; call++) holder.admitted(digestOf(0), 1, 1, START_MS);

@@ -1,6 +1,6 @@
 /**
- * The gateway killed with -9 at each named point of a call's way, and started again on the same state. `KILL_ROUNDS=9`
- * does it nine times over.
+ * The gateway killed with -9 at each named point of a call's way, and under the load of hot keys with leases, and
+ * started again on the same state. `KILL_ROUNDS=9` does the points nine times over.
  */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -8,14 +8,23 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { eventually } from "../../support/eventually.ts";
+import { eventually, sleep } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
-import { atRest, mismatches, unrecordedExecutions, usageEventsOf } from "../../support/joined-books.ts";
+import {
+  atOneUsdAMillion,
+  atRest,
+  lostLeases,
+  mismatches,
+  unrecordedExecutions,
+  usageEventsOf,
+} from "../../support/joined-books.ts";
 import {
   type AlertPoint,
   FILES,
   KILL_POINTS,
   KillSwitch,
+  LEASE_KILL_POINTS,
+  type LeasePoint,
   pointsIn,
   TRACE,
   withPoints,
@@ -24,7 +33,8 @@ import { Operator } from "../../support/operator.ts";
 import { TollgateProcess } from "../../support/process.ts";
 import type { Tenant } from "../../support/tenant.ts";
 
-const HOLD_TTL_MS = 2_000;
+/** No lease is granted where holds live shorter. */
+const HOLD_TTL_MS = 5_000;
 const root = join(import.meta.dirname, "../../..");
 
 const POINTS = Object.keys(KILL_POINTS) as (keyof typeof KILL_POINTS)[];
@@ -51,6 +61,8 @@ beforeAll(async () => {
   await once(receiver.listen(0, "127.0.0.1"), "listening");
   hooks = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
   const env = {
+    // The calls below are few enough to be admitted by their object, except under load.
+    LEASES: "on",
     HOLD_TTL_MS: String(HOLD_TTL_MS),
     TEST_BUILD_PLUGIN,
     KILL_SWITCH_URL: killSwitch.url,
@@ -126,6 +138,57 @@ test("killed just before an end that comes after its hold's expiry: what expiry 
     problems: [],
   });
 });
+
+/** Calls of three clients on one key, each as soon as the one before was answered, until workerd is gone. */
+async function hotCalls(tenant: Tenant, model: string, isOver: () => boolean): Promise<void> {
+  const client = async (at: number) => {
+    for (let calls = at; !isOver(); calls++) {
+      const way = [{}, { stream: true }, { stream: true, stream_options: { include_usage: true } }][calls % 3];
+      const tokens = 1 + (calls % 20);
+      const body = { model, ...way, max_tokens: tokens, sandbox_output_tokens: tokens };
+      await tenant.chat(body).catch(() => sleep(20));
+    }
+  };
+  await Promise.all(Array.from({ length: 3 }, (_, at) => client(at)));
+}
+
+const POINTS_OF_LEASES = Object.keys(LEASE_KILL_POINTS) as LeasePoint[];
+const KILLS = IN_FULL ? 100 : 3;
+/** At a named point, and at any moment. */
+const kills = Array.from({ length: KILLS }, (_, at) => POINTS_OF_LEASES[at % (POINTS_OF_LEASES.length + 1)] ?? null);
+
+test("killed under load with leases, over and over: no more is lost than was leased or held", async () => {
+  const hot: { tenant: Tenant; model: string }[] = [];
+  for (let made = 0; made < 2; made++) {
+    const tenant = await operator.tenant({ balance_usd: 100 });
+    hot.push({ tenant, model: await operator.instance(tenant) });
+  }
+  for (const point of kills) {
+    let over = false;
+    const reached = point ? killSwitch.armed(point, 2) : sleep(500 + Math.random() * 1_500);
+    const load = Promise.all(hot.map(({ tenant, model }) => hotCalls(tenant, model, () => over)));
+    await reached;
+    await tollgate.kill9Workerd();
+    over = true;
+    await load;
+  }
+  for (const { tenant, model } of hot) {
+    const { operator_loss_usd } = await atRest(tenant, HOLD_TTL_MS + 15_000);
+    const executions = await operator.sandbox.executions(model);
+    expect(await mismatches(tollgate.stateDir, tenant, executions)).toEqual([]);
+    expect(unrecordedExecutions(tollgate.stateDir, [tenant], executions)).toEqual([]);
+    const events = usageEventsOf(tollgate.stateDir, tenant.account);
+    expect(lostLeases(events).length).toBeGreaterThan(0);
+    const usedUsd = new Map(executions.map((one) => [one.request_id, atOneUsdAMillion(one) / 1e9]));
+    const exact = events.filter(({ source }) => source === "exact");
+    const dearer = exact.filter((one) => one.price_nano_usd / 1e9 > (usedUsd.get(one.event_id) ?? 0) + 1e-12);
+    expect(dearer).toEqual([]);
+    // What was executed was paid, or is in the operator's loss.
+    const sum = (amounts: readonly number[]) => amounts.reduce((all, one) => all + one, 0);
+    const paidUsd = -sum((await tenant.charges()).map(({ amount_usd }) => amount_usd));
+    expect(sum([...usedUsd.values()]) - paidUsd).toBeLessThanOrEqual(operator_loss_usd + 1e-9);
+  }
+}, 1_800_000);
 
 const ALERT_POINTS: readonly AlertPoint[] = IN_FULL
   ? ["settled", "outbox written", "consumer wrote", "alerts stored", "claimed", "received"]
