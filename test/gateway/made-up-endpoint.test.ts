@@ -393,4 +393,18 @@ describe("a made-up endpoint takes one row", () => {
     expect(asked[1]?.body).toEqual({ ok: true, body: { name: "other" } });
     expect(logged.map(({ endpoint }) => endpoint)).toEqual(["instances.rename", "instances.rename"]);
   });
+
+  it.each([
+    ["that gives no answer may have done it: 504 says so", {}, 504, /may have been done/],
+    ["that is overloaded has not: 503", { overloaded: true }, 503, /could not be checked/],
+  ])("compute: an account %s", async (_, flags, status, text) => {
+    const compute = () => Promise.reject(Object.assign(new Error("lost"), flags));
+    const { ports } = fakeWorld({ script: unasked, compute });
+    const headers = { authorization: `Bearer ${makeKey()}`, "content-type": "application/json" };
+    const init = { method: "PATCH", headers, body: JSON.stringify({ name: "other" }) };
+    const request = new Request("http://gateway.test/gpu-instances/1000/name", init);
+    const response = await serveCompute(request, rename, { id: "1000" }, ports);
+    expect(response.status).toBe(status);
+    expect(await response.json()).toEqual({ error: expect.stringMatching(text) });
+  });
 });

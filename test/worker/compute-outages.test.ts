@@ -81,7 +81,7 @@ describe("upstream is away", () => {
     expect(loss).toBe((of("drive")?.days_charged ?? 0) * 0.01 * 50 * NANO);
   }, 40_000);
 
-  it("what a correction gives back is free in the key's budget again", async () => {
+  it("what a correction gives back is free in the key's budget again, and a machine runs to the end of that", async () => {
     const renter = await renting(100, {}, { max_budget: 6 });
     const id = await running(renter);
     await fleet.run(HOUR_MS / 2);
@@ -92,7 +92,17 @@ describe("upstream is away", () => {
     await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 300_000, 7_000);
     await fleet.evictAccount(renter);
     expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
-    expect((await fleet.launch(renter, region())).status).toBe(202);
+    const again = await fleet.launch(renter, region());
+    expect(again.status).toBe(202);
+    await fleet.until(
+      "stopped",
+      () => fleet.service.executions(renter.seat)[1]?.state === "stopped",
+      3 * HOUR_MS,
+      60_000,
+    );
+    await fleet.run(10_000);
+    expect(await fleet.instance(renter, again.body.id)).toMatchObject({ termination_reason: "credit_depleted" });
+    expect((await audit(renter))?.balanceNanoUsd).toBe((100 - 6) * NANO);
   }, 40_000);
 });
 

@@ -49,6 +49,8 @@ export type ComputeRefusal =
   | { readonly kind: "service"; readonly what: MachineKind; readonly why: ServiceFault }
   /** A registration whose answer was lost: it is not repeated here, because its secret is kept nowhere. */
   | { readonly kind: "unanswered" }
+  /** The account gave no answer in time. What it was asked to change may be changed, or will be. */
+  | { readonly kind: "may_be_done" }
   | { readonly kind: "unavailable"; readonly retryAfterMs: number | null };
 
 /** The name of each kind in messages to tenants. */
@@ -154,6 +156,13 @@ const TABLE: {
   },
   unanswered: () =>
     refusal(504, "The service did not answer, so nothing is known to be stored. Send it again.", "upstream_timeout"),
+  may_be_done: () =>
+    refusal(
+      504,
+      "No answer came in time, and this may have been done all the same. Look at what you have before you send it " +
+        "again. With one Idempotency-Key a repeat is safe.",
+      "upstream_timeout",
+    ),
   unavailable: ({ retryAfterMs }) => ({
     ...refusal(
       503,

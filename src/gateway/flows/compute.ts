@@ -18,7 +18,7 @@ import { type Outcome, refused } from "../../core/outcome.ts";
 import type { ModelRow } from "../../core/pricing/prices.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { type RoutingSnapshot, rowOf } from "../../core/routing/routes.ts";
-import { askOnce } from "../account-client.ts";
+import { askOnce, isOverloaded } from "../account-client.ts";
 import { authenticate } from "../authenticate.ts";
 import { readRaw } from "../http/parse.ts";
 import { callHeaders, refuse } from "../http/responses.ts";
@@ -75,7 +75,7 @@ async function answer(
   const { body, identity } = await bodyOf(request, endpoint, caller, place, ports);
   const routing = await ports.directory.routing();
   const asking = await requestOf({ request, endpoint, params, callId, caller, body, identity }, routing, ports);
-  const asked = await askAccount(asking, caller, ports);
+  const asked = await askAccount(asking, endpoint, caller, ports);
   if (!asked.ok) return asked;
   const ours = new URL(request.url).origin;
   const upstream = routing.upstreams[asked.upstream]?.baseUrl ?? "";
@@ -173,15 +173,23 @@ async function fingerprintIn(body: unknown): Promise<string | null> {
 const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
 const base32 = (bytes: Uint8Array): string => Array.from(bytes, (byte) => BASE32[byte % 32]).join("");
 
-/** Asked once: what it decided stands, and a repeat would decide again. */
-async function askAccount(request: ComputeRequest, caller: Caller, ports: Ports): Promise<ComputeAnswer> {
+/** Asked once: what it decided stands, and a repeat would decide again. Without an answer nobody knows if it did. */
+async function askAccount(
+  request: ComputeRequest,
+  { decide }: ComputeEndpoint,
+  caller: Caller,
+  ports: Ports,
+): Promise<ComputeAnswer> {
   try {
     return await askOnce(ports, caller.number, (account) => account.compute(request), LONGEST_ANSWER_MS);
   } catch (error) {
     ports.log({ event: "admission_failed", call: request.callId, error: String(error) });
-    return refused({ kind: "admission_unavailable" });
+    const mayBeDone = decide && !isOverloaded(error);
+    return refused(mayBeDone ? MAY_BE_DONE : { kind: "admission_unavailable" });
   }
 }
+
+const MAY_BE_DONE: Refusal = { kind: "compute", refusal: { kind: "may_be_done" } };
 
 type Answered = Extract<ComputeAnswer, { ok: true }>;
 type Shown = Outcome<{ document: unknown }>;

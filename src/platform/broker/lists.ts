@@ -35,7 +35,7 @@ export const listedAt = (tables: BrokerTables, kind: ListedKind): number | null 
 export function sameUntil(tables: BrokerTables, path: string): number | null {
   const [, list, id] = path.split("/");
   const kind = LISTED_KINDS.find((one) => LIST_PATHS[one] === `/${list}`);
-  return (kind && tables.told(kind, seenAt(tables, kind)).get(Number(id))?.sameUntilMs) ?? null;
+  return kind !== undefined && tables.isAsTold(kind, Number(id)) ? seenAt(tables, kind) : null;
 }
 
 /** When the last list was asked for that is kept. */

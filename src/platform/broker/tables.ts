@@ -116,6 +116,12 @@ export class BrokerTables {
     );
   }
 
+  /** Whether its account was told of this one as it was seen last. */
+  isAsTold(kind: ListedKind, upstreamId: number): boolean {
+    const found = "SELECT 1 FROM seen WHERE kind = ? AND upstream_id = ? AND told = document";
+    return this.#sql.exec(found, kind, upstreamId).toArray().length > 0;
+  }
+
   recordTold(kind: ListedKind, account: number, documents: readonly string[]): void {
     this.#sql.exec(
       `UPDATE seen SET told = document WHERE kind = ?1 AND account = ?2

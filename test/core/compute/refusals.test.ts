@@ -16,6 +16,7 @@ const EACH: { readonly [K in ComputeRefusal["kind"]]: [number, Extract<ComputeRe
   upstream_refused: [409, { kind: "upstream_refused", status: 409, text: "There is no free capacity. Try later." }],
   service: [409, { kind: "service", what: "cluster", why: "no_port" }],
   unanswered: [504, { kind: "unanswered" }],
+  may_be_done: [504, { kind: "may_be_done" }],
   unavailable: [503, { kind: "unavailable", retryAfterMs: 1_500 }],
 };
 const STATES: Readonly<Record<StateFault, true>> = {

@@ -37,8 +37,12 @@ import { offeredFor } from "./offers.ts";
 import { store, storeListed, turnDue, withPaidHours } from "./resource-rows.ts";
 import { Watching } from "./watching.ts";
 
-/** How long a caller waits for upstream; then it gets what is known, ms. */
+/** How long a caller waits for upstream; then it gets what is known, ms. The gateway gives up a little later. */
 const ANSWER_WITHIN_MS = 25_000;
+/** How much of it a call may wait for what upstream offers, before anything is decided, ms. */
+const OFFERED_WITHIN_MS = 15_000;
+/** What is left for upstream's answer at least, ms. */
+const LEAST_WAIT_MS = 5_000;
 /** Rows that one alarm sends something for. */
 const SENT_PER_ALARM = 32;
 /** How long an alarm waits for its calls, ms. Then they go on without it: others' turns are due. */
@@ -62,6 +66,7 @@ export class Compute {
   }
 
   async call(request: ComputeRequest): Promise<ComputeAnswer> {
+    const untilMs = Date.now() + ANSWER_WITHIN_MS;
     const endpoint = COMPUTE_ROWS.find(({ id }) => id === request.endpoint);
     if (!endpoint) throw new Error(`no row of the compute table is ${request.endpoint}`);
     const admission = this.#store.transact((state, nowMs) => admitCompute(state, request, endpoint, nowMs));
@@ -70,7 +75,8 @@ export class Compute {
     const { admitted } = admission;
     const { upstream } = admitted;
     const copied = request.sharedUpstreams.includes(upstream);
-    const offered = await offeredFor(this.#broker(upstream), upstream, endpoint, copied);
+    const asked = offeredFor(this.#broker(upstream), upstream, endpoint, copied);
+    const offered = await within(OFFERED_WITHIN_MS, asked, undefined);
     if (!offered) return refuse({ kind: "unavailable", retryAfterMs: null });
     const decision = await this.#leaseWaits.decided(
       () => this.#store.transact((state, nowMs) => decideCompute(state, request, endpoint, admitted, offered, nowMs)),
@@ -87,7 +93,8 @@ export class Compute {
     const tenants = { shared: endpoint.seat === null ? null : offered.shared, repeat: send.repeat };
     const sending = this.#send(send.placed, send.call, tenants);
     // The waiting is given up, not the call: the row answers as it stands.
-    const refusal = await within(ANSWER_WITHIN_MS, sending, null);
+    const leftMs = Math.min(Math.max(untilMs - Date.now(), LEAST_WAIT_MS), ANSWER_WITHIN_MS);
+    const refusal = await within(leftMs, sending, null);
     void this.#watching.update();
     if (refusal) return refuse(refusal);
     const row = this.#store.transact((state, nowMs) => standing(state, send, nowMs)) ?? send.placed.row;
