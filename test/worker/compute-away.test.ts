@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { setAccount } from "../../sandbox/compute/forced.ts";
+import { done } from "../support/worker/operator.ts";
 import {
   audit,
   COST,
@@ -152,4 +153,37 @@ describe("objects evicted between all steps", () => {
     const spent = 100 * NANO - ((await audit(renter))?.balanceNanoUsd ?? 0);
     expect(spent).toBe(2 * priceOf(ranMs(renter)));
   });
+
+  it("a broker whose clock is an hour ahead is believed as of now: what its next lists show counts", async () => {
+    const renter = await renting(100);
+    const id = await running(renter);
+    const [ran] = fleet.service.executions(renter.seat);
+    const document = JSON.stringify({ id: ran?.id, name: ran?.name, status: "running" });
+    const ahead = { kind: "instance", documents: [{ document, sameUntilMs: null }], absent: [] } as const;
+    const askedAtMs = fleet.nowMs + HOUR_MS;
+    await fleet.accountStub(renter).observed({ upstream: renter.seat, ...ahead, askedAtMs });
+    fleet.service.force(ran?.id ?? 0, "failed");
+    await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 130_000, 7_000);
+    expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+  });
 });
+
+it("storage unpaid while it is mounted is suspended when its machine ends, and paid by the next credit at once", async () => {
+  const prices = { storage_gb_days: { cost_usd: 0.01, price_usd: 0.02 } };
+  await done("PUT", "/models/storage%2Ffilesystem", { kind: "storage", prices });
+  // A day, an hour of a machine, and half a day.
+  const renter = await renting(1 + PRICE + 0.5);
+  const made = await fleet.call(renter, "POST", "/shared-filesystems", { name: "d", region_id: region(), size_gb: 50 });
+  expect(made.status).toBe(202);
+  const status = async () => (await fleet.call(renter, "GET", "/shared-filesystems")).body[0].status;
+  await fleet.run(11.5 * HOUR_MS);
+  const attached = { shared_filesystems: [{ id: made.body.id, mount_path: "/d" }], estimated_duration_hours: 1 };
+  const id = await running(renter, attached);
+  await fleet.run(HOUR_MS * 0.9);
+  expect(await status()).toBe("in_use");
+  await untilEnded(renter, id);
+  expect(await status()).toBe("suspended");
+  await done("POST", `/accounts/${renter.account}/credits`, { amount_usd: 1, reference: "more" });
+  expect(await status()).toBe("available");
+  expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0, balanceNanoUsd: 0.5 * NANO });
+}, 40_000);

@@ -194,12 +194,15 @@ it("whose lists never end holds up neither turns nor stops", async () => {
 });
 
 it("whose answer to a launch is 20 MB, or another's machine, has made one all the same: it is found by its tag", async () => {
-  for (const forged of [{ junk: "x".repeat(20_000_000) }, { id: 1, name: "somebody's", status: "running" }]) {
+  const long = { junk: "x".repeat(20_000_000), hourly_rate_usd: 900 };
+  for (const forged of [long, { id: 1, name: "somebody's", status: "running" }]) {
     const renter = await renting(100);
     fleet.service.forge = ({ method, path }, text) =>
       method === "POST" && path === "/gpu-instances" ? json({ ...JSON.parse(text ?? ""), ...forged }, 202) : undefined;
     const id = await running(renter);
     expect(fleet.service.executions(renter.seat)).toHaveLength(1);
+    // Nothing of such an answer is read.
+    expect(events("compute_cost_differs")).toEqual([]);
     await fleet.run(HOUR_MS / 3);
     await expectHonestEnd(renter, id, 100);
   }

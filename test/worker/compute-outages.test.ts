@@ -79,6 +79,15 @@ describe("upstream is away", () => {
     expect(await status("/shared-filesystems")).toBe("in_use");
     const loss = (await audit(renter))?.operatorLossNanoUsd;
     expect(loss).toBe((of("drive")?.days_charged ?? 0) * 0.01 * 50 * NANO);
+    // The operator's stop of all that runs keeps tenants' data.
+    const { stopping } = await done("POST", `/accounts/${renter.account}/compute/stop`);
+    expect(stopping).toEqual([1000]);
+    await fleet.until(
+      "it is unmounted",
+      async () => (await status("/shared-filesystems")) === "available",
+      300_000,
+      7_000,
+    );
   }, 40_000);
 
   it("what a correction gives back is free in the key's budget again, and a machine runs to the end of that", async () => {
@@ -90,10 +99,10 @@ describe("upstream is away", () => {
     await fleet.run(HOUR_MS * 0.6);
     fleet.service.clearFaults();
     await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 300_000, 7_000);
-    await fleet.evictAccount(renter);
     expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
     const again = await fleet.launch(renter, region());
     expect(again.status).toBe(202);
+    await fleet.evictAccount(renter);
     await fleet.until(
       "stopped",
       () => fleet.service.executions(renter.seat)[1]?.state === "stopped",
@@ -180,6 +189,44 @@ describe("limits, exactly, under calls at once and evictions", () => {
     expect(fleet.service.executions(renter.seat)).toHaveLength(2);
     await done("PATCH", `/accounts/${renter.account}`, { max_gpus: 6 });
     expect(await launch()).toBe(202);
+  });
+
+  it("the budgets of the key that launched and of the one that extends", async () => {
+    const renter = await renting(1_000, {}, { max_budget: 3 * PRICE });
+    const id = await running(renter, { estimated_duration_hours: 2 });
+    const extend = async (fields: object, hours: number) => {
+      const other = { name: "other", scopes: ["compute"], ...fields };
+      const { key } = await done("POST", `/accounts/${renter.account}/keys`, other);
+      return (await fleet.call({ ...renter, key }, "POST", `/gpu-instances/${id}/extend`, { hours })).status;
+    };
+    expect([await extend({ max_budget: 2 }, 1), await extend({}, 2), await extend({}, 1)]).toEqual([429, 429, 200]);
+  });
+});
+
+describe("calls at once for one machine", () => {
+  it("are each done once or 409; of those under one Idempotency-Key one is done, and each hour is paid once", async () => {
+    const renter = await renting(200);
+    const id = await running(renter, { estimated_duration_hours: 2 });
+    const send = async (verb: string, body?: object, headers = {}) =>
+      (await fleet.call(renter, "POST", `/gpu-instances/${id}/${verb}`, body, headers)).status;
+    const ran = () => fleet.service.executions(renter.seat)[0];
+    const same = { "idempotency-key": "k" };
+    expect(new Set(await Promise.all(Array.from({ length: 8 }, () => send("extend", { hours: 1 }, same))))).toEqual(
+      new Set([200]),
+    );
+    expect([await send("extend", { hours: 2 }, same), await send("extend", { hours: 1 }, same)]).toEqual([409, 200]);
+    expect(ran()?.hours).toBe(3);
+    const extended = await Promise.all(Array.from({ length: 5 }, () => send("extend", { hours: 1 })));
+    const taken = extended.filter((status) => status === 200).length;
+    expect(extended.filter((status) => status === 409)).toHaveLength(5 - taken);
+    expect(ran()?.hours).toBe(3 + taken);
+    const askedMs = fleet.nowMs;
+    const ends = await Promise.all([send("terminate"), send("extend", { hours: 1 }), send("terminate")]);
+    expect(ends.filter((status) => status === 202)).toHaveLength(1);
+    await untilEnded(renter, id, 20_000);
+    const books = await audit(renter);
+    expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+    expect(200 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(askedMs - (ran()?.started_ms ?? 0)));
   });
 });
 

@@ -32,6 +32,8 @@ interface Kept {
 
 export class ListReader {
   readonly #most: number;
+  readonly #mostRead: number;
+  #read = 0;
   readonly #kept: Kept[] = [];
   #item = new Uint8Array(1024);
   #itemBytes = 0;
@@ -45,18 +47,23 @@ export class ListReader {
   /** Bytes of an escape sequence that are still to come. */
   #escaped = 0;
 
-  /** `most`: characters that all that is kept may have. */
-  constructor(most: number) {
+  /** `most`: characters that all that is kept may have; `mostRead`: bytes of the whole as it arrives. */
+  constructor(most: number, mostRead: number) {
     this.#most = most;
+    this.#mostRead = mostRead;
   }
 
-  push(chunk: Uint8Array): void {
+  /** False: it is no list, or too long, whatever else comes. */
+  push(chunk: Uint8Array): boolean {
+    this.#read += chunk.byteLength;
+    if (this.#read > this.#mostRead) this.#state = "broken";
     for (const byte of chunk) {
-      if (this.#state === "broken") return;
+      if (this.#state === "broken") return false;
       if (this.#inText) this.#text(byte);
       else if (this.#state === "inside") this.#inside(byte);
       else if (!isSpace(byte)) this.#outside(byte);
     }
+    return this.#state !== "broken";
   }
 
   /** The list as JSON; undefined for what is none, and for one that is too long. */

@@ -144,12 +144,9 @@ async function boundedText(response: Response): Promise<string | undefined> {
 
 /** Undefined for what is no list, breaks off, or is too long all the same. */
 async function listText(response: Response): Promise<string | undefined> {
-  const reader = new ListReader(MOST_ANSWER_BYTES);
-  let bytes = 0;
+  const reader = new ListReader(MOST_ANSWER_BYTES, MOST_LIST_BYTES);
   for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength;
-    if (bytes > MOST_LIST_BYTES) return undefined;
-    reader.push(chunk);
+    if (!reader.push(chunk)) return undefined;
   }
   return reader.end();
 }

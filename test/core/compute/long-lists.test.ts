@@ -6,7 +6,7 @@ const MIB = 1024 * 1024;
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 function read(text: string, cuts: readonly number[] = [], most = MIB): string | undefined {
-  const reader = new ListReader(most);
+  const reader = new ListReader(most, 100 * MIB);
   const whole = bytes(text);
   const ends = [...cuts.map((cut) => cut % (whole.length + 1)), whole.length].sort((a, b) => a - b);
   let from = 0;
@@ -41,6 +41,16 @@ const escapeAll = (json: string) =>
   json.replace(/[^\n -~]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 describe("a list", () => {
+  it("of more bytes than may arrive is read no further, and so is what is no list", () => {
+    const list = `[{"id":1}${" ".repeat(90)}]`;
+    const reader = new ListReader(MIB, 100);
+    expect([reader.push(bytes(list)), reader.end()]).toEqual([true, '[{"id":1}]']);
+    const longer = new ListReader(MIB, 100);
+    expect([longer.push(bytes(list.slice(0, 60))), longer.push(bytes(` ${list.slice(60)}`))]).toEqual([true, false]);
+    expect(longer.end()).toBeUndefined();
+    expect(new ListReader(MIB, 100).push(bytes('{"data":'))).toBe(false);
+  });
+
   it("split anywhere, is what it is without its long texts", () => {
     fc.assert(
       fc.property(

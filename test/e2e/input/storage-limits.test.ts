@@ -280,10 +280,11 @@ describe("each status of the contract's errors", () => {
 
   test("429 beyond 60 calls a minute of a key, refused ones too, says when to come back", async () => {
     const { key } = await operator.key(renter.tenant.account, { scopes: ["compute"] });
-    const ask = () =>
-      fetch(`${operator.url}/ssh-keys/${NONE}`, { method: "DELETE", headers: { authorization: `Bearer ${key}` } });
-    const answers = await Promise.all(Array.from({ length: 60 }, ask));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404]));
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const ask = () => fetch(`${operator.url}/ssh-keys/${NONE}`, { method: "DELETE", headers });
+    const askWrongly = () => fetch(`${operator.url}/cloud-drives`, { method: "POST", headers, body: "{}" });
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, at) => (at % 2 ? ask() : askWrongly())));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([400, 404]));
     const beyond = await ask();
     expect([beyond.status, Number(beyond.headers.get("retry-after")) > 0]).toEqual([429, true]);
     expect(await beyond.json()).toEqual({ error: expect.stringContaining("60") });
