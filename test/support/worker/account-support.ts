@@ -194,9 +194,8 @@ export interface FakeQueue {
   failures: number;
 }
 
-/** Puts a queue of the test's own into the object; lost when the object is evicted. */
-export async function fakeQueue(stub: Stub): Promise<FakeQueue> {
-  const queue: FakeQueue = { messages: [], failures: 0 };
+/** Puts a queue of the test's own into the object; lost when the object is evicted. `queue`: put in again. */
+export async function fakeQueue(stub: Stub, queue: FakeQueue = { messages: [], failures: 0 }): Promise<FakeQueue> {
   const send = async (message: UsageMessage) => {
     if (queue.failures > 0) {
       queue.failures--;

@@ -29,15 +29,17 @@ export class ScaledTenant {
   readonly stub: Stub;
   readonly months = new Map<string, Month>();
   readonly #keys: readonly { id: KeyId; digest: KeyDigest }[];
-  #queue: FakeQueue = { messages: [], failures: 0 };
+  readonly #limits: DetailLimits;
+  readonly #queue: FakeQueue = { messages: [], failures: 0 };
   #calls = 0;
   #credits = 0;
   #balance = 0;
 
-  private constructor(id: string, stub: Stub, keys: readonly { id: KeyId; digest: KeyDigest }[]) {
+  private constructor(id: string, stub: Stub, keys: readonly { id: KeyId; digest: KeyDigest }[], limits: DetailLimits) {
     this.id = id;
     this.stub = stub;
     this.#keys = keys;
+    this.#limits = limits;
   }
 
   static async open(id: string, limits: DetailLimits): Promise<ScaledTenant> {
@@ -49,10 +51,13 @@ export class ScaledTenant {
       const made = await done("POST", `/accounts/${id}/keys`, { name, max_budget: 1_000, budget_duration: "month" });
       keys.push({ id: made.id, digest: await opened.secrets.digestOf(made.key) });
     }
-    const tenant = new ScaledTenant(id, env.ACCOUNTS.getByName(String(number)) as Stub, keys);
-    tenant.#queue = await fakeQueue(tenant.stub);
-    await withArchive(tenant.stub, env.TEST_ARCHIVE, limits);
-    return tenant;
+    return new ScaledTenant(id, env.ACCOUNTS.getByName(String(number)) as Stub, keys, limits);
+  }
+
+  /** Its queue and its archive, also where it slept: an object sleeps after some seconds of real time. */
+  async #wake(): Promise<void> {
+    await fakeQueue(this.stub, this.#queue);
+    await withArchive(this.stub, env.TEST_ARCHIVE, this.#limits);
   }
 
   get calls(): number {
@@ -60,6 +65,7 @@ export class ScaledTenant {
   }
 
   async credit(nanoUsd: number): Promise<void> {
+    await this.#wake();
     this.#month().credits += nanoUsd;
     this.#balance += nanoUsd;
     const kind = nanoUsd > 0 ? "top_up" : "correction";
@@ -68,6 +74,7 @@ export class ScaledTenant {
 
   /** So many calls, spread over a span; the clock stands at its end then. */
   async call(count: number, fromMs: number, spanMs: number): Promise<void> {
+    await this.#wake();
     await runInDurableObject(this.stub, async (object) => {
       for (let index = 0; index < count; index++) {
         vi.setSystemTime(fromMs + Math.floor((index * spanMs) / count));
@@ -86,6 +93,7 @@ export class ScaledTenant {
 
   /** Alarms until the object has nothing to do now. Gives what it sent to the queue. */
   async quiet(): Promise<FakeQueue["messages"]> {
+    await this.#wake();
     for (let count = 0; count < 100; count++) {
       const atMs = await runInDurableObject(this.stub, (_, { storage }) => storage.getAlarm());
       if (atMs === null || atMs > Date.now() + 2_000) return this.#queue.messages.splice(0);
