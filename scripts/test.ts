@@ -29,7 +29,7 @@ const checked = filters.length > 0 ? Promise.resolve([]) : checks();
 const tested = [
   // They wait for timers and for one another's processes more than for a core.
   await vitest("tests", ["core", "worker", "sandbox"], ["--maxWorkers=3"]),
-  await vitest("e2e", ["e2e", "e2e-leases"], ["--maxWorkers=4"]),
+  await vitest("e2e", ["e2e", "e2e-leases"], ["--maxWorkers=3"]),
 ];
 const counts = [...(await checked), ...tested];
 process.stdout.write(totals(counts, chromiumPath()));

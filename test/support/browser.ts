@@ -15,10 +15,20 @@ const FLAGS = [
 
 export const hasBrowser = chromiumPath() !== undefined;
 
+/** Kept for the files that this process runs one after the other: a start takes seconds. It ends with the process. */
+let kept: Promise<Browser> | undefined;
+
+/** Close the pages that you open, not the browser. */
 export function openBrowser(): Promise<Browser> {
   const executablePath = chromiumPath();
   if (executablePath === undefined) throw new Error("no Chromium");
-  return chromium.launch({ executablePath, args: FLAGS });
+  kept ??= chromium.launch({ executablePath, args: FLAGS });
+  return kept;
+}
+
+/** What a file opened. */
+export async function closePages(browser: Browser): Promise<void> {
+  await Promise.all(browser.contexts().map((context) => context.close()));
 }
 
 const origins = new WeakMap<BrowserContext, string>();

@@ -37,6 +37,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function startOnce(): Promise<string[]> {
   const built = mkdtempSync(join(tmpdir(), "tollgate-e2e-built-"));
   process.env.BUILT_DIR = built;
+  // What Node has compiled once it compiles no more, in start scripts and in the command line.
+  process.env.NODE_COMPILE_CACHE ??= join(built, "compiled");
   const first = await TollgateProcess.start({ fresh: true });
   await first.end();
   const started = mkdtempSync(join(tmpdir(), "tollgate-e2e-started-"));

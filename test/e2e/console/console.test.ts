@@ -1,7 +1,7 @@
 /** The operator's console in a real browser: its session, its policy, its figures. */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn, signInByHand } from "../../support/browser.ts";
+import { closePages, hasBrowser, openBrowser, openPage, signIn, signInByHand } from "../../support/browser.ts";
 import { eventually } from "../../support/eventually.ts";
 import { unique } from "../../support/operator.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
@@ -30,7 +30,7 @@ describe.runIf(hasBrowser)("the console", () => {
       return data.length >= 3;
     });
   });
-  afterAll(() => browser.close());
+  afterAll(() => closePages(browser));
 
   test("signing in sets a cookie that no script reads; signing out clears it", async () => {
     const { page, complaints } = await openPage(browser, url);

@@ -1,7 +1,7 @@
 /** The console by keyboard alone, and what a page says when something does not go as it should. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
+import { closePages, hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
 import { barriers, rowsOf } from "../../support/page-checks.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
 import type { Tenant } from "../../support/tenant.ts";
@@ -32,7 +32,7 @@ describe.runIf(hasBrowser)("by keyboard", () => {
     [browser, tenant] = await Promise.all([openBrowser(), operator.tenant({}, { role: "owner" })]);
     await operator.key(tenant.account, { name: "second" });
   });
-  afterAll(() => browser.close());
+  afterAll(() => closePages(browser));
 
   test("pages are reached, tables sorted and searched, dialogs opened, kept and left", async () => {
     const { page, complaints } = await openPage(browser, url);

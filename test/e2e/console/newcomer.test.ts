@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signInByHand } from "../../support/browser.ts";
+import { closePages, hasBrowser, openBrowser, openPage, signInByHand } from "../../support/browser.ts";
 import { unique } from "../../support/operator.ts";
 import { ADMIN_TOKEN } from "../../support/process.ts";
 import { world } from "../../support/world.ts";
@@ -39,7 +39,7 @@ describe.runIf(hasBrowser)("a newcomer", () => {
   beforeAll(async () => {
     browser = await openBrowser();
   });
-  afterAll(() => browser.close());
+  afterAll(() => closePages(browser));
 
   test("makes a tenant with a budget, gives it a key, calls, sees it, raises its limit and reads its statement", async () => {
     const account = unique("first");

@@ -2,7 +2,7 @@
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
+import { closePages, hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
 import { Renter } from "../../support/compute/renter.ts";
 import { eventually } from "../../support/eventually.ts";
 import { IN_FULL } from "../../support/in-full.ts";
@@ -38,7 +38,7 @@ describe.runIf(hasBrowser)("the console, by hand", () => {
     await eventually("the calls are reported", async () => (await callsIn("?from=-24h")) === 3);
   });
   afterEach(() => expect(complaints).toEqual([]));
-  afterAll(() => browser.close());
+  afterAll(() => closePages(browser));
 
   const callsIn = async (range: string): Promise<number> =>
     (await operator.call<Usage>("GET", `/usage${range}&account=${tenant.account}`)).data[0]?.calls ?? 0;

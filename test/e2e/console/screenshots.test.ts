@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OperatorClient } from "../../../client/operator.ts";
-import { hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
+import { closePages, hasBrowser, openBrowser, openPage, signIn } from "../../support/browser.ts";
 import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 
 const IMAGES = join(import.meta.dirname, "../../../docs/img");
@@ -24,7 +24,7 @@ describe.runIf(wanted)("the demo with made-up usage", () => {
     admin = new OperatorClient({ url: demo.url, token: ADMIN_TOKEN });
   }, 600_000);
   afterAll(async () => {
-    await browser.close();
+    await closePages(browser);
     await demo.stop();
   });
 

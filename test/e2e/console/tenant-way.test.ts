@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hasBrowser, openBrowser, openPage, signIn, signInByHand } from "../../support/browser.ts";
+import { closePages, hasBrowser, openBrowser, openPage, signIn, signInByHand } from "../../support/browser.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
 
@@ -18,7 +18,7 @@ describe.runIf(hasBrowser)("a tenant", () => {
     [browser, tenant] = await Promise.all([openBrowser(), operator.tenant({}, { role: "owner" })]);
     model = await operator.instance(tenant);
   });
-  afterAll(() => browser.close());
+  afterAll(() => closePages(browser));
 
   test("signs in, makes a key, tries it, sees the call and its price, and revokes the key, which ends its session", async () => {
     const owner = await openPage(browser, url);

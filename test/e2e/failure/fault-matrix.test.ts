@@ -115,12 +115,13 @@ beforeAll(async () => {
   upstream = await operator.upstream(sandboxUrl, { timeouts: TIMEOUTS });
 });
 
-/** In short, where two codes have the same cells, the second is tried with whole answers alone. */
-const isKnown = ({ one, two }: (typeof rows)[number], at: number): boolean =>
-  rows.slice(0, at).some((other) => other.one === one && other.two === two);
-const tried = rows.map((row, at) =>
-  !IN_FULL && row.answer === "both" && isKnown(row, at) ? { ...row, answer: "json" } : row,
-);
+/** In short, where codes have the same cells, the second is tried with whole answers alone, and no third. */
+const known = ({ one, two }: (typeof rows)[number], at: number): number =>
+  rows.slice(0, at).filter((other) => other.one === one && other.two === two).length;
+const tried = rows.flatMap((row, at) => {
+  if (IN_FULL || row.answer !== "both" || known(row, at) === 0) return [row];
+  return known(row, at) === 1 ? [{ ...row, answer: "json" }] : [];
+});
 
 test.concurrent.each(tried)("$fault, $answer", async ({ fault, answer, one, two }) => {
   const tenant = await operator.tenant();
@@ -138,7 +139,7 @@ test.concurrent.each(tried)("$fault, $answer", async ({ fault, answer, one, two 
 
 test("the reports say the same: each call once, what failed as an error, what may have been lost as a loss", async () => {
   const accounts = [...new Set(all.map(({ account }) => account))];
-  expect(all.length).toBeGreaterThan(rows.length);
+  expect(all.length).toBeGreaterThan(tried.length);
   await Promise.all(
     accounts.map(async (account) => {
       const cells = all.filter((one) => one.account === account);

@@ -127,11 +127,11 @@ function worstExcess(called: readonly number[], sent: readonly Span[]): number {
 
 type Row = [number, string, () => Promise<Down>, number[]];
 const rows: Row[] = [
-  [2, "by 503", answering503, [503]],
   // What took a call and died of it may have executed it; what is ejected was not asked.
   [2, "by connections that are reset", resetting, [502, 503]],
 ];
 const others: Row[] = [
+  [2, "by 503", answering503, [503]],
   [1, "by 503", answering503, [503]],
   [1, "by refused connections", refusing, [503]],
   [2, "by refused connections", refusing, [503]],

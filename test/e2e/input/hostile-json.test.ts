@@ -1,8 +1,10 @@
 /**
  * JSON as the JSON test suite has it: what must be refused (`n_`) is a 400 in the endpoint's error shape, quickly, and
- * no upstream hears of it; what must be accepted (`y_`) is no reason for a 400 by itself.
+ * no upstream hears of it; what must be accepted (`y_`) is no reason for a 400 by itself. In short a part of it: the
+ * reader itself is tried with all of it in test/core/formats/json-suite.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { partOf } from "../../support/in-full.ts";
 import { ACCEPTED, LISTS, NUMBERS, OBJECTS, TEXTS, WHOLE } from "../../support/json-cases.ts";
 import { allowedMs } from "../../support/slowness.ts";
 import type { ErrorBody, Tenant } from "../../support/tenant.ts";
@@ -37,8 +39,10 @@ describe("refused", () => {
     expect(performance.now() - startedAtMs).toBeLessThan(allowedMs(2_000));
   }
 
-  test.each([...LISTS, ...NUMBERS, ...OBJECTS, ...TEXTS])("%j as a field", (value) => expectRefused(around(value)));
-  test.each([...LISTS, ...OBJECTS, ...TEXTS])("%j as the whole", (value) => expectRefused(value));
+  test.each(partOf([...LISTS, ...NUMBERS, ...OBJECTS, ...TEXTS], 3))("%j as a field", (value) =>
+    expectRefused(around(value)),
+  );
+  test.each(partOf([...LISTS, ...OBJECTS, ...TEXTS], 4))("%j as the whole", (value) => expectRefused(value));
   test.each(WHOLE)("%s", (_name, body) => expectRefused(new Uint8Array(body)));
 
   test("in 50 ms, in the middle of fifty of them", async () => {
@@ -53,7 +57,7 @@ describe("refused", () => {
 });
 
 describe("accepted", () => {
-  test.each(ACCEPTED)("%j", async (value) => {
+  test.each(partOf(ACCEPTED, 3))("%j", async (value) => {
     const response = await post(around(value));
     expect([response.status, await response.text()]).toEqual([200, expect.stringContaining("chat.completion")]);
   });

@@ -17,7 +17,7 @@ import { ADMIN_TOKEN, TollgateProcess } from "../../support/process.ts";
 import type { Execution } from "../../support/sandbox.ts";
 import { Tenant } from "../../support/tenant.ts";
 
-const CALLS = Number(process.env.TOLLGATE_CALLS ?? (IN_FULL ? 1_000 : 400));
+const CALLS = Number(process.env.TOLLGATE_CALLS ?? (IN_FULL ? 1_000 : 250));
 const CLIENTS = 32;
 const TENANTS = 4;
 /** Enough for a busy machine that does twenty calls a second. */

@@ -3,6 +3,7 @@
  * executed exceeds none of them, whichever is the tight one.
  */
 import { describe, expect, test } from "vitest";
+import { partOf } from "../../support/in-full.ts";
 import type { Execution } from "../../support/sandbox.ts";
 import type { ErrorBody, Tenant } from "../../support/tenant.ts";
 import { world } from "../../support/world.ts";
@@ -23,7 +24,7 @@ const LOOSE: Limits = {
   max_parallel_requests: 70,
   max_budget: 0.5,
 };
-/** For each level, what is tight there; over all rounds every limit is, at every level. */
+/** For each level, what is tight there; over all rounds every limit is, at every level. In short each second. */
 const ROUNDS: Record<"key" | "team" | "account", Partial<Limits>>[] = [
   { key: { max_parallel_requests: 2 }, team: { rpm_limit: 12 }, account: { rpd_limit: 20 } },
   { key: { tpm_limit: 1_000 }, team: { max_parallel_requests: 2 }, account: { max_budget: 0.0012 } },
@@ -145,7 +146,7 @@ function mostAtOnce(executions: readonly Executed[]): number {
 }
 
 describe("64 clients over three keys of two teams against every limit at once", () => {
-  test.each(ROUNDS)("tight: $key, $team, $account", async (round) => {
+  test.each(partOf(ROUNDS, 2))("tight: $key, $team, $account", async (round) => {
     const { tenant, keys, target } = await stage(round);
     const beganMs = Date.now();
     const seen = await storm(tenant, keys, target);
