@@ -13,7 +13,7 @@ import type { Done } from "./trouble.ts";
 
 interface Judged {
   readonly lines: readonly string[];
-  readonly wrong: readonly string[];
+  readonly wrong: string[];
 }
 
 const LATE = ".late";

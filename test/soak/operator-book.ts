@@ -1,4 +1,4 @@
-/** Reads the operator's losses of each account, row by row, from the file of the account's object. */
+/** Reads the operator's losses of each account, row by row, and its leases, from the file of the account's object. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -12,19 +12,28 @@ export interface BookRow {
 }
 
 /** Of all accounts, without rows of zero. */
-export function readOperatorBooks(stateDir: string): BookRow[] {
+export const readOperatorBooks = (stateDir: string): BookRow[] =>
+  fromAccounts<BookRow>(
+    stateDir,
+    `SELECT (SELECT id FROM account) AS account, call_id, kind, amount_nano_usd, reason FROM operator_book
+     WHERE amount_nano_usd <> 0`,
+  );
+
+/** How many leases were granted, to all accounts. */
+export const readLeases = (stateDir: string): number =>
+  fromAccounts<{ n: number }>(stateDir, "SELECT count(*) AS n FROM holds WHERE endpoint = 'lease'").reduce(
+    (sum, { n }) => sum + n,
+    0,
+  );
+
+function fromAccounts<Row>(stateDir: string, sql: string): Row[] {
   const files = readdirSync(join(stateDir, "gateway"), { recursive: true, encoding: "utf8" });
   return files
     .filter((file) => /\.sqlite$/i.test(file))
     .flatMap((file) => {
       const database = new DatabaseSync(join(stateDir, "gateway", file), { readOnly: true });
       try {
-        if (!isAccount(database)) return [];
-        const rows = database.prepare(
-          `SELECT (SELECT id FROM account) AS account, call_id, kind, amount_nano_usd, reason FROM operator_book
-           WHERE amount_nano_usd <> 0`,
-        );
-        return rows.all() as unknown as BookRow[];
+        return isAccount(database) ? (database.prepare(sql).all() as unknown as Row[]) : [];
       } finally {
         database.close();
       }

@@ -27,9 +27,11 @@ import { FilmMaker } from "./film-maker.ts";
 import { Hostiles } from "./hostile/hostiles.ts";
 import { judge, LONGEST_HOLD_MS } from "./judge.ts";
 import { memoryReport, restingMemory, watchMemory } from "./memory.ts";
+import { readLeases } from "./operator-book.ts";
 import type { Party } from "./party.ts";
 import { Probe } from "./probe.ts";
 import { streamOf } from "./random.ts";
+import { Rusher } from "./rusher.ts";
 import { Trouble } from "./trouble.ts";
 
 const HOLD_TTL_MS = 15_000;
@@ -98,12 +100,13 @@ async function soak(): Promise<boolean> {
     for (let at = 0; at < CUSTOMERS; at++) customers.push(await Customer.make(operator, at % 2 ? "drain" : "cancel"));
     const hostiles = await Hostiles.make(operator, (who) => streamOf(seed, who));
     const probe = await Probe.make(operator);
-    const parties: readonly Party[] = [...customers, ...hostiles.parties, probe];
+    const rusher = await Rusher.make(operator);
+    const parties: readonly Party[] = [...customers, ...hostiles.parties, probe, rusher];
     const trouble = new Trouble({ tollgate, operator }, customers, streamOf(seed, "trouble"), {
       killsUntilMs: values["no-kills"] ? 0 : Date.now() + minutes * 60_000 * KILLS_SHARE,
     });
     const rest = () => restingMemory(tollgate, inspectorPort);
-    const memory = await load(tollgate, rest, customers, [hostiles, trouble, probe]);
+    const memory = await load(tollgate, rest, customers, [hostiles, trouble, probe, rusher]);
     enter("coming to rest");
     await operator.sandbox.clearFaults();
     await comeToRest(parties);
@@ -120,6 +123,9 @@ async function soak(): Promise<boolean> {
     say(`trouble      ${done.faults} faults, ${kills.length} kills, ${done.revocations} revocations`);
     const { lines: counts, wrong: joined } = await judge(tollgate.stateDir, operator, parties, hostiles, done);
     const felt = probe.report(hostiles.crasher.busy, kills);
+    const leased = readLeases(tollgate.stateDir);
+    say(`leases       ${leased}`);
+    if (values.leases && leased === 0) joined.push("no lease was granted");
     const wrong = [...joined, ...felt.wrong, ...(trouble.survived ? [] : ["workerd died, and nobody killed it"])];
     for (const line of [...counts, ...felt.lines, ...lines]) say(line);
     for (const words of wrong.slice(0, MOST_MISMATCHES_TOLD)) say(`MISMATCH     ${words}`);
@@ -137,7 +143,7 @@ async function load(
   tollgate: TollgateProcess,
   rest: () => ReturnType<typeof restingMemory>,
   customers: readonly Customer[],
-  [hostiles, trouble, probe]: readonly [Hostiles, Trouble, Probe],
+  [hostiles, trouble, probe, rusher]: readonly [Hostiles, Trouble, Probe, Rusher],
 ) {
   const streamFor = (at: number, who: string) => streamOf(seed, `customer ${at}, ${who}`);
   const callers = customers.flatMap((customer, at) =>
@@ -150,6 +156,7 @@ async function load(
       trouble.makeUntil(untilMs),
       hostiles.attackUntil(untilMs),
       probe.callUntil(untilMs),
+      rusher.callUntil(untilMs),
       ...callers.map((caller) => caller.callUntil(untilMs)),
       ...filmMakers.map((filmMaker) => filmMaker.makeUntil(untilMs)),
     ]);

@@ -9,6 +9,7 @@ import {
   getQueueResult,
   runDurableObjectAlarm,
   runInDurableObject,
+  waitOnExecutionContext,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
@@ -232,6 +233,45 @@ describe("a call makes others do no more than", () => {
     const { text } = await secrets.secrets.newKey(asId<AccountNumber>(number));
     expectWithin(await countOf(chat({}, text), 401), CEILING["an unknown key"]);
     expectWithin(await countOf(chat({}, text), 401), CEILING["an unknown key again"]);
+  });
+});
+
+/**
+ * Each call of a hot key with leases, where a report carries eighty. The target is 0.02 RPCs, which it meets, and 2.2
+ * rows, which it does not: a reported call writes the rows of any other, and a lease two or three of its own.
+ */
+const CEILING_HOT = { rpcs: 0.02, rowsWritten: 6.2, alarmsSet: 0.04, queueMessages: 0, subrequests: 1 };
+
+describe("a hot key's call with leases makes others do no more than", () => {
+  it("its share of a report", async () => {
+    Object.assign(counter.env, { LEASES: "on" });
+    const account = `counts-${tenants}`;
+    await done("PATCH", `/accounts/${account}`, { rpm_limit: null, tpm_limit: null, max_parallel_requests: null });
+    const hot = (await done("POST", `/accounts/${account}/keys`, { name: "hot" })).key;
+    await settled();
+    const behind: Promise<void>[] = [];
+    const call = async () => {
+      const context = createExecutionContext();
+      const answer = await (worker as unknown as Worker).fetch(chat({}, hot) as never, counter.env, context);
+      expect(answer.status).toBe(200);
+      await answer.text();
+      behind.push(waitOnExecutionContext(context));
+    };
+    const quarters = async (count: number) => {
+      for (let quarter = 0; quarter < count; quarter++) {
+        for (let calls = 0; calls < 80; calls++) await call();
+        tick(250);
+        await new Promise((resume) => setTimeout(resume, 300));
+      }
+    };
+    await quarters(3);
+    counter.restart();
+    await quarters(4);
+    const counts = counter.counts();
+    const each = Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count / 320]));
+    expectWithin(each as unknown as Counts, CEILING_HOT);
+    tick(2_000);
+    await Promise.all(behind);
   });
 });
 

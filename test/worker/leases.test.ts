@@ -283,7 +283,49 @@ describe("a call that no hold and no lease covers", () => {
   });
 });
 
+describe("a call whose end comes by the queue", () => {
+  it("is charged once and closes its lease, though that was returned before: nothing is lost", async () => {
+    const { stub, fleet } = await fleetOn(100_000);
+    await heat(fleet, 0, 0, 20);
+    const [served] = fleet.served.filter((one) => one.leased);
+    const leased = served?.leased;
+    if (!served || !leased) throw new Error("nothing was leased");
+    for (const one of fleet.served) if (one !== served) await fleet.end(one, 1);
+    const end = { kind: "settle", said: settlement(served.id, 7, { costNanoUsd: 7 }) } as const;
+    const said = { calls: [{ call: leased, end }], over: [], asks: [] };
+    await stub.report({ calls: [], over: [{ id: leased.lease, admitted: 1 }], asks: [] });
+    expect(await stub.audit()).toMatchObject({ openLeases: 1 });
+    for (let time = 0; time < 3; time++) await stub.report(said);
+    expect(await stub.audit()).toMatchObject({ openLeases: 0, openHolds: 0, heldNanoUsd: 0, problems: [] });
+    expect((await chargesOf(stub)).get(served.id)).toBe(7);
+    advance(200_000);
+    await stub.report(said);
+    expect(await stub.audit()).toMatchObject({ operatorLossNanoUsd: 0, problems: [] });
+  });
+});
+
 describe("revoked under leases", () => {
+  it("a call that runs on is charged when it ends, and so is one of which a report was lost", async () => {
+    const { stub, fleet } = await fleetOn(100_000);
+    await heat(fleet, 0, 0, 20);
+    await fleet.call(0, 0, 20);
+    const [first, second] = fleet.served.filter((one) => one.leased);
+    if (!first || !second) throw new Error("nothing was leased");
+    await fleet.end(first, 5);
+    const revoked = manager(stub).revokeKey(keyId("k"));
+    await fleet.report(0, "lost");
+    advance(1_200);
+    await revoked;
+    await fleet.report(0, "heard");
+    await fleet.report(0, "heard");
+    await evictDurableObject(stub);
+    await fleet.end(second, 20);
+    await fleet.finish(advance);
+    const charges = await chargesOf(stub);
+    expect([charges.get(first.id), charges.get(second.id)]).toEqual([5, 20]);
+    expect(await stub.audit()).toMatchObject({ openHolds: 0, operatorLossNanoUsd: 0, problems: [] });
+  });
+
   it(
     "no isolate admits a call after the answer, in random runs of four",
     async () => {

@@ -53,6 +53,7 @@ export function takeIn(
   }
   for (const id of touched) state.leases.write(id, nowMs + lives.ttlMs);
   for (const { id, admitted } of report.over) close(state, id, admitted, nowMs);
+  for (const id of touched) close(state, id, state.leases.find(id)?.admitted, nowMs);
   expireDue(state, nowMs);
   const leases = report.asks.map((ask) => (grants ? grant(state, ask, nowMs, lives) : null));
   return { leases, unknown };
@@ -103,12 +104,16 @@ function carve(state: AccountState, call: LeasedCall, nowMs: number, { ttlMs }: 
 const expired = (state: AccountState, { lease }: LeasedCall): boolean => state.holds.find(lease)?.state === "expired";
 
 /**
- * Closes a lease, once every call that it admitted is known. Otherwise it stays held until it expires. Its row keeps
- * nothing to count: its calls have rows of their own.
+ * Closes a lease, once every call that it admitted is known. Otherwise it stays held until the missing ones come by the
+ * queue, or until it expires. Its row keeps nothing to count: its calls have rows of their own.
  */
-function close(state: AccountState, id: Lease["id"], admitted: number, nowMs: number): void {
+function close(state: AccountState, id: Lease["id"], admitted: number | undefined, nowMs: number): void {
   const lease = state.leases.find(id);
-  if (lease?.calls !== admitted) return;
+  if (!lease || admitted === undefined) return;
+  if (lease.calls !== admitted) {
+    state.leases.returned(lease, admitted);
+    return;
+  }
   state.leases.set(lease, { ...lease.slice, requests: 0, tokens: 0 }, lease.calls);
   state.leases.write(id, nowMs);
   const hold = state.holds.find(id);

@@ -18,6 +18,8 @@ export interface OpenLease extends Party {
   readonly slice: Slice;
   /** Calls that were reported of it. */
   readonly calls: number;
+  /** How many it admitted, where its isolate has said so; forgotten at a restart. */
+  readonly admitted?: number;
 }
 
 type StoredLease = {
@@ -109,6 +111,12 @@ export class Leases {
   set(lease: OpenLease, slice: Slice, calls: number): void {
     this.ended(lease.id);
     this.#keep({ ...lease, slice, calls });
+  }
+
+  /** Its isolate has returned it, and some of its calls are still to come. */
+  returned({ id }: OpenLease, admitted: number): void {
+    const lease = this.#open.get(id);
+    if (lease) this.#open.set(id, { ...lease, admitted });
   }
 
   write(id: CallId, dueMs: number): void {
