@@ -166,6 +166,69 @@ describe("objects evicted between all steps", () => {
     await fleet.until("failed", async () => (await fleet.instance(renter, id)).status === "failed", 130_000, 7_000);
     expect(await audit(renter)).toMatchObject({ ok: true, problems: [], openHolds: 0 });
   });
+
+  it("an end that is seen before the turn of its hour is paid to that end", async () => {
+    const renter = await renting(100);
+    await running(renter);
+    const [ran] = fleet.service.executions(renter.seat);
+    const startedMs = ran?.started_ms ?? 0;
+    await fleet.run(startedMs + HOUR_MS - 5_000 - fleet.nowMs);
+    // The alarm is late.
+    fleet.jump(20_000);
+    const endedMs = fleet.nowMs - 2_000;
+    const at = (ms: number) => new Date(ms).toISOString();
+    const times = { started_at: at(startedMs), terminated_at: at(endedMs), termination_reason: "failed" };
+    const document = JSON.stringify({ id: ran?.id, name: ran?.name, status: "failed", ...times });
+    const shown = { kind: "instance", documents: [{ document, sameUntilMs: null }], absent: [] } as const;
+    await fleet.accountStub(renter).observed({ upstream: renter.seat, ...shown, askedAtMs: fleet.nowMs });
+    const books = await audit(renter);
+    expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+    expect(100 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(endedMs - startedMs));
+  });
+});
+
+describe("calls at once for one machine", () => {
+  it("are each done once or 409; of those under one Idempotency-Key one is done, and each hour is paid once", async () => {
+    const renter = await renting(200);
+    const id = await running(renter, { estimated_duration_hours: 2 });
+    const send = async (verb: string, body?: object, headers = {}) =>
+      (await fleet.call(renter, "POST", `/gpu-instances/${id}/${verb}`, body, headers)).status;
+    const ran = () => fleet.service.executions(renter.seat)[0];
+    const same = { "idempotency-key": "k" };
+    expect(new Set(await Promise.all(Array.from({ length: 8 }, () => send("extend", { hours: 1 }, same))))).toEqual(
+      new Set([200]),
+    );
+    expect([await send("extend", { hours: 2 }, same), await send("extend", { hours: 1 }, same)]).toEqual([409, 200]);
+    expect(ran()?.hours).toBe(3);
+    const extended = await Promise.all(Array.from({ length: 5 }, () => send("extend", { hours: 1 })));
+    const taken = extended.filter((status) => status === 200).length;
+    expect(extended.filter((status) => status === 409)).toHaveLength(5 - taken);
+    expect(ran()?.hours).toBe(3 + taken);
+    const askedMs = fleet.nowMs;
+    const ends = await Promise.all([send("terminate"), send("extend", { hours: 1 }), send("terminate")]);
+    expect(ends.filter((status) => status === 202)).toHaveLength(1);
+    await untilEnded(renter, id, 20_000);
+    const books = await audit(renter);
+    expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0 });
+    expect(200 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(askedMs - (ran()?.started_ms ?? 0)));
+  });
+});
+
+it("what ended is listed for 7 days, unless it is hidden, and read by its id ever after", async () => {
+  const renter = await renting(100);
+  const ids = [await running(renter), await running(renter)];
+  for (const id of ids) await fleet.call(renter, "POST", `/gpu-instances/${id}/terminate`);
+  for (const id of ids) await untilEnded(renter, id);
+  const listed = async () =>
+    (await fleet.call(renter, "GET", "/gpu-instances")).body.map(({ id }: { id: number }) => id);
+  expect(await listed()).toEqual([...ids].reverse());
+  expect((await fleet.call(renter, "DELETE", `/gpu-instances/${ids[1]}`)).status).toBe(204);
+  const endedMs = Date.parse((await fleet.instance(renter, ids[0] ?? 0)).terminated_at);
+  fleet.jump(endedMs + 7 * 86_400_000 - 1_000 - fleet.nowMs);
+  expect(await listed()).toEqual([ids[0]]);
+  fleet.jump(1_000);
+  expect(await listed()).toEqual([]);
+  for (const id of ids) expect((await fleet.instance(renter, id)).status).toBe("terminated");
 });
 
 it("storage unpaid while it is mounted is suspended when its machine ends, and paid by the next credit at once", async () => {

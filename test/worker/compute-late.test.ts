@@ -138,6 +138,10 @@ describe.each([
       const fromMs = fleet.nowMs;
       expect((await fleet.call(renter, method, `${pathOf(kind)}/1000${path}`, body)).status).toBeLessThan(300);
       expect(fleet.nowMs - fromMs).toBeLessThanOrEqual(26_000);
+      // While one is under way no other is sent for it.
+      const early = fleet.service.calls.filter(({ atMs, path: to }) => upstream.test(to) && atMs >= fromMs);
+      const sent = early.filter(({ atMs, method: of }) => of === method && atMs < fromMs + 20_000);
+      if (fault === "parked") expect(sent).toHaveLength(1);
       await fleet.run(15_000);
       fleet.service.letGo();
       await fleet.run(150_000);
@@ -229,6 +233,24 @@ it("a launch that upstream carries out after it was given up is stopped, at the 
   expect(other?.state).toBe("running");
   expect(books).toMatchObject({ ok: true, balanceNanoUsd: 200 * NANO, openHolds: 1 });
   expect(books?.operatorLossNanoUsd).toBe(Math.ceil((COST * NANO * (ran()?.ms ?? 0)) / HOUR_MS));
+});
+
+it("a launch that is first seen when it is over pays each hour that it ran", async () => {
+  const renter = await renting(200);
+  fleet.service.fault(renter.seat, "lost_answer", 1, (method) => method === "POST");
+  const { status, body } = await fleet.launch(renter, region());
+  expect(status).toBe(202);
+  fleet.service.fault(renter.seat, "reset", Number.POSITIVE_INFINITY, (method) => method === "GET");
+  await fleet.run(1.5 * HOUR_MS);
+  fleet.service.force(fleet.service.executions(renter.seat)[0]?.id ?? 0, "failed");
+  fleet.service.clearFaults();
+  const seen = async () => (await fleet.instance(renter, body.id)).status === "failed";
+  await fleet.until("failed", seen, 300_000, 7_000);
+  const [ran] = fleet.service.executions(renter.seat);
+  expect(ran?.ms).toBeGreaterThan(HOUR_MS * 1.4);
+  const books = await audit(renter);
+  expect(books).toMatchObject({ ok: true, problems: [], openHolds: 0, operatorLossNanoUsd: 0 });
+  expect(200 * NANO - (books?.balanceNanoUsd ?? 0)).toBe(priceOf(ran?.ms ?? 0));
 });
 
 it.each(["extend", "scale"])("%s that upstream did not take is sent anew under its Idempotency-Key", async (verb) => {

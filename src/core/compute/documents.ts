@@ -12,17 +12,6 @@ export interface Roots {
   readonly upstream: string;
 }
 
-/** How long ended ones stay in the list, ms. */
-const LISTED_FOR_MS = 7 * 86_400_000;
-
-/** The rows of a list, newest first: live ones, and those that ended in the last 7 days and are not hidden. */
-export function listedMachines(rows: readonly MachineRow[], kind: MachineKind, nowMs: number): readonly MachineRow[] {
-  return rows
-    .filter((row) => row.kind === kind && row.create !== "refused" && row.hiddenAtMs === null)
-    .filter(({ seen }) => seen.state !== "ended" || (seen.endedAtMs ?? 0) > nowMs - LISTED_FOR_MS)
-    .sort((one, other) => other.id - one.id);
-}
-
 /** The contract's instance object. */
 export function instanceDocument(row: MachineRow, roots: Roots) {
   const { launched, wants, seen } = row;

@@ -269,7 +269,7 @@ describe("who may", () => {
     return [response.status, (await response.text()).replaceAll(/GPU (instance|cluster)/g, "machine")] as const;
   };
 
-  test("no key, a wrong one, a cookie: 401; no scope: 403; none is passed on", async () => {
+  test("no key, a wrong one, a cookie: 401; no scope or access: 403; none is passed on", async () => {
     const before = (await seen()).length;
     const plain = await at.operator.key(tenant.account);
     expect((await statusOf(null))[0]).toBe(401);
@@ -277,6 +277,9 @@ describe("who may", () => {
     const cookie = await fetch(at.url + service, { headers: { cookie: `key=${tenant.key}` } });
     expect(cookie.status).toBe(401);
     expect(await statusOf(plain.key)).toEqual([403, expect.stringContaining("scope")]);
+    const disabled = await at.operator.tenant({ compute_enabled: true }, { scopes: ["compute"] });
+    await at.operator.call("PATCH", `/accounts/${disabled.account}`, { compute_enabled: false });
+    expect(await statusOf(disabled.key)).toEqual([403, expect.stringContaining("Compute API access")]);
     expect((await seen()).length).toBe(before);
   });
 
