@@ -14,7 +14,10 @@ const path = z
   .check(
     z.minLength(2),
     z.maxLength(500),
-    z.regex(/^(?!.*\/\.{1,2}(?:\/|$))\/\S+$/, "must be an absolute path without spaces and `.` or `..` segments"),
+    z.regex(
+      /^(?!.*\/\.{1,2}(?:\/|$))\/[^\s\p{Cc}]+$/u,
+      "must be an absolute path without spaces, control characters and `.` or `..` segments",
+    ),
   );
 const SIZES_GB = [50, 100, 200, 300, 400, 500];
 const sizeGb = z.int().check(z.refine((size) => SIZES_GB.includes(size), `must be one of ${SIZES_GB.join(", ")}`));

@@ -117,7 +117,19 @@ describe("POST of a drive or filesystem", () => {
   it("has the sizes of the contract alone, and absolute paths", () => {
     for (const size_gb of [50, 100, 200, 300, 400, 500]) expect(no(drive({ size_gb }))).toBe("ok");
     for (const size_gb of [0, 49, 51, 150, 501, 600]) expect(NewDrive.safeParse({ size_gb }).success).toBe(false);
-    for (const mount_path of ["data", "/", "/a b", "", "/..", "/a/../b", "/a/.", "/./a", `/${"a".repeat(500)}`]) {
+    for (const mount_path of [
+      "data",
+      "/",
+      "/a b",
+      "/a\u0000b",
+      "/a\u007f",
+      "",
+      "/..",
+      "/a/../b",
+      "/a/.",
+      "/./a",
+      `/${"a".repeat(500)}`,
+    ]) {
       const body = { name: "a", region_id: "eu-1", size_gb: 50, mount_path };
       expect(NewFilesystem.safeParse(body).success, mount_path).toBe(false);
     }
