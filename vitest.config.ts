@@ -64,7 +64,7 @@ export default defineConfig({
                   ...TEST_SECRETS,
                   ...PROOF,
                   TEST_MIGRATIONS: await readD1Migrations("./migrations"),
-                  TEST_HISTORIES: Number(process.env.HISTORIES ?? 10),
+                  TEST_HISTORIES: Number(process.env.HISTORIES ?? 6),
                 },
                 // Bound under another name: a test that wants an archive says so (test/support/worker/archive.ts).
                 r2Buckets: ["TEST_ARCHIVE"],

@@ -119,9 +119,14 @@ it("1,000 machines on 100 accounts for three days fit into it: lists every 5 s, 
     busiest = Math.max(busiest, sent.length);
     return true;
   };
+  const isAtRest = ({ state }: (typeof machines)[number]) => state === "off" || state === "running";
+  let moving: typeof machines = [];
+  // Each second of three days: the thousand are looked through only when one of them is due or has moved.
+  let soonestMs = 0;
   for (let nowMs = 0; nowMs < 72 * HOUR; nowMs += S) {
-    for (const machine of machines) {
-      if (machine.nextMs > nowMs || (machine.state !== "off" && machine.state !== "running")) continue;
+    const anyDue = soonestMs <= nowMs;
+    for (const machine of anyDue ? machines : []) {
+      if (machine.nextMs > nowMs || !isAtRest(machine)) continue;
       const cls = machine.state === "off" ? "create" : "stop";
       if (!send(cls, nowMs)) continue;
       longest[cls] = Math.max(longest[cls], nowMs - machine.nextMs);
@@ -129,7 +134,10 @@ it("1,000 machines on 100 accounts for three days fit into it: lists every 5 s, 
       machine.changedMs = nowMs;
       launches += cls === "create" ? 1 : 0;
     }
-    const moving = machines.filter(({ state }) => state === "starting" || state === "stopping");
+    if (anyDue) {
+      moving = machines.filter((machine) => !isAtRest(machine));
+      soonestMs = Math.min(...machines.filter(isAtRest).map(({ nextMs }) => nextMs));
+    }
     const watches: Watch[] = [
       { account: 1, kind: "instance", tags: ["t"], inTransition: moving.map(({ account }) => `${account}`) },
     ];
@@ -142,6 +150,7 @@ it("1,000 machines on 100 accounts for three days fit into it: lists every 5 s, 
       if (nowMs < machine.changedMs + 3 * S) continue;
       machine.nextMs = nowMs + Math.floor((machine.state === "starting" ? 1 + random() * 30 : random() * 2) * HOUR);
       machine.state = machine.state === "starting" ? "running" : "off";
+      soonestMs = 0;
     }
   }
   expect(launches).toBeGreaterThan(3_000);
