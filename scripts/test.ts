@@ -11,10 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { chromiumPath } from "./chromium.ts";
-import { type Count, failuresOf, lastLines, type Report, secondTriesOf, totals } from "./totals.ts";
-
-/** What workerd says of connections and streams that a test breaks on purpose; what matters of it, the test asserts. */
-const OF_BROKEN_STREAMS = /^(uncaught exception; |exception = |stack: \S*workerd@)/;
+import { type Count, failuresOf, isOfTheRuntime, lastLines, type Report, secondTriesOf, totals } from "./totals.ts";
 
 const root = join(import.meta.dirname, "..");
 const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: Record<string, string> };
@@ -109,10 +106,10 @@ function launch(command: string, args: string[], stdio: "pipe" | "filtered"): Ch
   return child;
 }
 
-/** Passes on line by line what is not workerd's word on a broken stream; vitest lets it through on either side. */
+/** Passes on line by line what is not the runtime's own word; vitest lets that through on either side. */
 function filter(from: Readable, to: NodeJS.WriteStream): void {
   createInterface({ input: from }).on("line", (line) => {
-    if (!OF_BROKEN_STREAMS.test(line)) to.write(`${line}\n`);
+    if (!isOfTheRuntime(line)) to.write(`${line}\n`);
   });
 }
 

@@ -66,6 +66,20 @@ export function secondTriesOf(testResults: Report["testResults"], root: string):
   );
 }
 
+const OF_THE_RUNTIME = new RegExp(
+  [
+    ...["uncaught exception; ", "exception = ", "e = rust/", "stack: \\S*workerd@", "Socket proxy disconnected "],
+    ...["NOSENTRY ", "console warning; message = Called \\.text\\(\\) ", 'Sourcemap for "'],
+  ]
+    .map((begin) => `^${begin}`)
+    .join("|"),
+);
+/**
+ * What workerd and the bundler say by themselves, most of it of connections and streams that a test breaks on purpose:
+ * it looks like an error to a newcomer. What matters of it, the test asserts.
+ */
+export const isOfTheRuntime = (line: string): boolean => OF_THE_RUNTIME.test(line);
+
 const firstLines = (text: string): string => text.trim().split("\n").slice(0, MOST_LINES).join("\n");
 /** What a failed check printed last: that is where checkers say what is wrong. */
 export const lastLines = (text: string): string => text.trim().split("\n").slice(-MOST_LINES).join("\n");

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { chromiumPath, NO_CHROMIUM } from "../../scripts/chromium.ts";
-import { failuresOf, lastLines, type Report, secondTriesOf, totals } from "../../scripts/totals.ts";
+import { failuresOf, isOfTheRuntime, lastLines, type Report, secondTriesOf, totals } from "../../scripts/totals.ts";
 
 const root = join(import.meta.dirname, "../..");
 const dir = mkdtempSync(join(tmpdir(), "tollgate-totals-"));
@@ -81,6 +81,27 @@ it("is not", { retry: 1 }, () => expect(1).toBe(1));`,
   expect(text).toContain("\nPassed on a second try:\nflaky.test.ts > is flaky\n");
   expect(text.endsWith("\n2 passed, 0 failed\n")).toBe(true);
   expect(totals(COUNTS, "/usr/bin/chromium")).not.toContain("second try");
+});
+
+test("what the runtime says of streams that tests break is left out; what tests and vitest say is not", () => {
+  const runtimes = [
+    "uncaught exception; source = Uncaught (in promise); stack = Error: internal error; reference = 0h77",
+    "exception = workerd/jsg/value.h:1535: failed: jsg.Error: internal error",
+    "e = rust/worker/ffi.rs:110: failed: failed to lookup address information: Name or service not known",
+    "stack: /p/node_modules/@cloudflare/workerd-linux-64/bin/workerd@3a4d9d0",
+    "Socket proxy disconnected abruptly; e = rust/worker/ffi.rs:119: failed: Name or service not known",
+    "NOSENTRY SQLite alarm overdue, running despite AlarmManager mismatch; scheduledTime = 1.367s",
+    "console warning; message = Called .text() on an HTTP body which does not appear to be text.",
+    'Sourcemap for "/p/node_modules/a/dist/index.js" points to missing source files',
+  ];
+  const ours = [
+    " \u2713  core  test/core/ids.test.ts (3 tests) 5ms",
+    "Error: uncaught exception; in a test of ours",
+    "AssertionError: expected 1 to be 2",
+    "stack: of a test of ours",
+    "console: 52.4 KB gzipped in 23 answers",
+  ];
+  expect([...runtimes, ...ours].filter((line) => !isOfTheRuntime(line))).toEqual(ours);
 });
 
 /** Where nothing is installed but what a shell script needs; npm prints what a run without a Chromium does. */
