@@ -200,7 +200,7 @@ test(
     expect(measured.length).toBeGreaterThanOrEqual(8);
     expect(Math.max(...measured, after) - before).toBeLessThan(MOST_HELD_MB);
   },
-  IN_FULL ? 3_600_000 : 60_000,
+  IN_FULL ? 3 * 3_600_000 : 60_000,
 );
 
 /** Processor time of the gateway in a while, s. An export that goes on takes nearly all of a core. */
@@ -246,7 +246,7 @@ test("a reader that stops reading holds nothing up and is waited for; one that l
 test("a call of a part of 50,000 is found with its proof in less than a second", async () => {
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
   const times: number[] = [];
-  for (const index of [0, 31_234, PART_LINES - 1]) {
+  for (const index of [1, 31_234, PART_LINES - 1]) {
     const startedMs = performance.now();
     const answer = await fetch(`${tollgate.url}/admin/calls/${callId(index)}?account=${account}`, { headers });
     const { usage, proof } = (await answer.json()) as { usage: { output_tokens: number }; proof: { source: string } };
