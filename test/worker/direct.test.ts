@@ -83,7 +83,8 @@ describe("a call around the router answers as one through it", () => {
   it("a key that was served a moment ago is known by all of its text, not by a part of it", async () => {
     const init = { headers: JSON_TYPE, body: JSON.stringify(CHAT) };
     expect((await seen(key, "/v1/chat/completions", init)).status).toBe(200);
-    for (const other of [key.slice(0, -1), `${key}a`, key.toUpperCase(), `${key.slice(0, 20)}x${key.slice(21)}`]) {
+    const changed = `${key.slice(0, 20)}${key[20] === "x" ? "y" : "x"}${key.slice(21)}`;
+    for (const other of [key.slice(0, -1), `${key}a`, key.toUpperCase(), changed]) {
       expect((await seen(other, "/v1/chat/completions", init)).status, other).toBe(401);
     }
   });
