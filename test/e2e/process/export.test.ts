@@ -246,13 +246,13 @@ test("a reader that stops reading holds nothing up and is waited for; one that l
 test("a call of a part of 50,000 is found with its proof in less than a second", async () => {
   const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
   const times: number[] = [];
-  for (const index of [1, 31_234, PART_LINES - 1]) {
+  for (const index of [0, 31_234, PART_LINES - 1]) {
     const startedMs = performance.now();
     const answer = await fetch(`${tollgate.url}/admin/calls/${callId(index)}?account=${account}`, { headers });
-    const { usage, proof } = (await answer.json()) as { usage: { output_tokens: number }; proof: { source: string } };
+    const { id, proof } = (await answer.json()) as { id: string; proof: { source: string } };
     times.push(performance.now() - startedMs);
     expect(answer.status).toBe(200);
-    expect([usage.output_tokens, proof.source]).toEqual([index, "archive"]);
+    expect([id, proof.source]).toEqual([callId(index), "archive"]);
   }
   console.info(`a call in ${times.map((ms) => ms.toFixed(0)).join(", ")} ms`);
   // The quickest of three: others use the machine too.
