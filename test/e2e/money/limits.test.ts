@@ -16,10 +16,12 @@ test("200 calls at once against rpm_limit 50: exactly 50 are admitted", { timeou
   const tenant = await operator.tenant({ rpm_limit: 50 });
   const [model, target] = await aliasOf(tenant);
   const answers = await Promise.all(Array.from({ length: 200 }, () => tenant.chat({ model, max_tokens: 1 })));
-  const statuses = answers.map(({ status }) => status);
-  expect([count(statuses, 200), count(statuses, 429)]).toEqual([50, 150]);
+  const refused = answers.filter(({ status }) => status !== 200);
+  expect(refused).toHaveLength(150);
+  // With leases, 64 calls wait for room that is leased out; one more is told to come again.
+  const without = process.env.LEASES === "on" ? [429, 503] : [429];
+  expect(refused.filter(({ status }) => !without.includes(status))).toEqual([]);
   expect(await operator.sandbox.calls(target)).toHaveLength(50);
-  const refused = answers.filter(({ status }) => status === 429);
   expect(refused.every(({ headers }) => Number(headers.get("retry-after")) > 0)).toBe(true);
   const charges = await tenant.charges();
   expect(charges).toHaveLength(50);
