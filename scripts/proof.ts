@@ -2,8 +2,9 @@
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories
  * of an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines
  * and five of storage, a thousand machines for three days, a year of an archive, an export of ten million calls, kills
- * at each point, the console's first page, everything with leases, the memory of all large bodies, the mutants of the core's decisions,
- * and two soaks of ten minutes with kills, with leases and without. Takes hours; ends at the first step that fails.
+ * at each point, the console's first page, everything with leases, the memory of all large bodies, the mutants of the
+ * core's decisions, and two soaks of ten minutes with kills, with leases and without. Takes hours; ends at the first
+ * step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
