@@ -1,4 +1,5 @@
--- Of a deleted account no name is kept (src/platform/d1/accounts.ts): neither one that an alert or an index brings later.
+-- Of a deleted account no name is kept (src/platform/d1/accounts.ts). These take out what is written after the deletion:
+-- an alert that was on its way, a key or a team that was being named.
 create trigger alerts_of_deleted after insert on alerts
 when exists (select 1 from accounts where id = new.account and deleted_ms is not null)
 begin

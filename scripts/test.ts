@@ -106,7 +106,7 @@ function launch(command: string, args: string[], stdio: "pipe" | "filtered"): Ch
   return child;
 }
 
-/** Passes on line by line what is not the runtime's own word; vitest lets that through on either side. */
+/** Passes on all lines but the runtime's own, which vitest lets through on stdout and on stderr. */
 function filter(from: Readable, to: NodeJS.WriteStream): void {
   createInterface({ input: from }).on("line", (line) => {
     if (!isOfTheRuntime(line)) to.write(`${line}\n`);

@@ -1,6 +1,12 @@
 /** Judges a soak when everything is at rest: do ledger, usage, losses and the service's executions agree? */
 import { costOf } from "../../src/core/pricing/prices.ts";
-import { type JoinedEvent, mismatches, unrecordedExecutions, usageEventsOf } from "../support/joined-books.ts";
+import {
+  type JoinedEvent,
+  lostLeases,
+  mismatches,
+  unrecordedExecutions,
+  usageEventsOf,
+} from "../support/joined-books.ts";
 import type { Operator } from "../support/operator.ts";
 import type { Execution } from "../support/sandbox.ts";
 import type { Hostiles } from "./hostile/hostiles.ts";
@@ -52,8 +58,7 @@ export async function judge(
   const asked = [...answers.values()].reduce((sum, count) => sum + count, 0);
   const lines = [`calls        ${asked}`, ...byWorkload(answers).map((line) => `  ${line}`)];
   lines.push(`executions   ${executions.length}, ${prices.checked} of them held against their price`);
-  const viaLeases = stored.filter(({ endpoint }) => endpoint === "lease").length;
-  lines.push(`lost leases  ${viaLeases}`);
+  lines.push(`lost leases  ${lostLeases(stored).length}`);
   lines.push(`in usage     ${events.length}: ${tally(events.map(({ outcome, source }) => `${outcome} (${source})`))}`);
   return { lines: [...lines, ...ownCounts.lines, ...lossTable(losses)], wrong };
 }

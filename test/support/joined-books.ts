@@ -127,8 +127,8 @@ function joinLate(stored: readonly JoinedEvent[]): { events: Map<string, JoinedE
 }
 
 /**
- * Executions of these models of which no usage event tells. What a killed process had admitted out of a lease, and had
- * not reported, is told of by the lease's event: it covers calls of its second, as many as its loss pays for.
+ * Executions of these models that no usage event covers. Calls that a killed process had admitted out of a lease and
+ * not yet reported are covered by the lease's event: those of its second, as many as its loss pays for.
  */
 export function unrecordedExecutions(
   stateDir: string,
@@ -142,10 +142,11 @@ export function unrecordedExecutions(
     started_ms,
     leftNanoUsd: loss_nano_usd,
   }));
-  return executions.flatMap(({ request_id, path, ...rest }) => {
+  return executions.flatMap((execution) => {
+    const { request_id, path } = execution;
     if (request_id !== null && told.has(request_id)) return [];
     const atMs = timeIn(request_id ?? "") ?? 0;
-    const owed = costNanoUsd({ request_id, path, ...rest });
+    const owed = costNanoUsd(execution);
     const lease = leases
       .filter(({ started_ms }) => atMs > started_ms - BEGUN_BEFORE_MS && atMs < started_ms + OVER_MS)
       .sort((a, b) => b.leftNanoUsd - a.leftNanoUsd)[0];

@@ -37,7 +37,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function startOnce(): Promise<string[]> {
   const built = mkdtempSync(join(tmpdir(), "tollgate-e2e-built-"));
   process.env.BUILT_DIR = built;
-  // What Node has compiled once it compiles no more, in start scripts and in the command line.
+  // Start scripts and the command line are compiled by Node once, not at each start.
   process.env.NODE_COMPILE_CACHE ??= join(built, "compiled");
   const first = await TollgateProcess.start({ fresh: true });
   await first.end();

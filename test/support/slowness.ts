@@ -25,8 +25,8 @@ function slowness(): number {
 
 function spin(): void {
   let state = 1;
-  for (let spin = 0; spin < SPINS; spin++) state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 1;
-  // Never so, but what nobody uses may be left out.
+  for (let count = 0; count < SPINS; count++) state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 1;
+  // Never true; without a use of `state` the compiler may leave the loop out.
   if (state === 0.5) throw new Error("no number");
 }
 

@@ -4,17 +4,15 @@
  * exact on any machine; rows and alarms vary by a few, with how soon the queue confirms the usage that was shipped.
  */
 import { runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Account } from "../../src/platform/account/object.ts";
 import { Broker } from "../../src/platform/broker/broker.ts";
 import { Fleet, type Renter } from "../support/worker/fleet.ts";
+import { IN_FULL } from "../support/worker/in-full.ts";
 import { done, settled } from "../support/worker/operator.ts";
 
 const HOUR_MS = 3_600_000;
 const PRICE_USD = 3.6;
-/** In full under `npm run proof`. */
-const IN_FULL = (env as { PROOF?: string }).PROOF === "1";
 
 interface Counts {
   /** Calls of the account object and of the broker, by whomever. */

@@ -1,7 +1,7 @@
 /** Answers of upstream that come after our deadline, or never, on a clock of the test's own, for each verb. */
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { Renter } from "../support/worker/fleet.ts";
+import { IN_FULL } from "../support/worker/in-full.ts";
 import {
   audit,
   COST,
@@ -115,7 +115,6 @@ async function expectPaid(renter: Renter, kind: "instance" | "cluster", endAsked
 }
 
 /** Each verb with each fault in full; in short each verb with one. */
-const IN_FULL = (env as { PROOF?: string }).PROOF === "1";
 const SHORT = {
   parked: ["PATCH", "terminate of an instance", "scale"],
   slow: ["extend", "end of a cluster"],

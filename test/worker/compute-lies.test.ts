@@ -1,7 +1,7 @@
 /** An upstream that lies about rented machines, on a clock of the test's own: who pays, and what the books say. */
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { Renter } from "../support/worker/fleet.ts";
+import { IN_FULL } from "../support/worker/in-full.ts";
 import {
   audit,
   COST,
@@ -161,7 +161,6 @@ const NONSENSE: readonly [string, () => Response][] = [
   ["an object", () => json({ data: [] })],
   ["nothing", () => new Response(null, { status: 204 })],
 ];
-const IN_FULL = (env as { PROOF?: string }).PROOF === "1";
 it.each(IN_FULL ? NONSENSE : NONSENSE.slice(0, 2))(
   "whose lists are %s: what runs goes on, and is charged what it ran",
   async (_, forged) => {

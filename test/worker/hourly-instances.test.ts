@@ -11,6 +11,7 @@ import { accountObject } from "../../src/platform/account/stub.ts";
 import { currentModel } from "../../src/platform/d1/models.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
 import { ComputeService, Renter, serveCompute } from "../support/worker/compute-service.ts";
+import { IN_FULL } from "../support/worker/in-full.ts";
 import { call, done, type Json, refusal, settled } from "../support/worker/operator.ts";
 
 const HOUR = 3_600_000;
@@ -321,7 +322,7 @@ it("one that the books have and whose PUT was never confirmed says DELETE first,
 });
 
 /** Both end at a full hour. */
-const DAYS = (env as { PROOF?: string }).PROOF === "1" ? 30 : 18;
+const DAYS = IN_FULL ? 30 : 18;
 
 it("weeks with an upstream that is away for three of them, and objects evicted: all its hours are charged, once", async () => {
   const scene = await Scene.make(40 * 24 * PRICE);
