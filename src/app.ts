@@ -19,7 +19,7 @@ import { servicePathOf } from "./core/compute/service-path.ts";
 import { COMPUTE_ROWS } from "./core/endpoints/compute/compute-table.ts";
 import { closestCall, errorShapeAt, isTenantPath, servedPath } from "./core/endpoints/served-path.ts";
 import { ENDPOINTS } from "./core/endpoints/table.ts";
-import { EXPOSED, serveDirectly } from "./direct.ts";
+import { EXPOSED } from "./direct.ts";
 import { serveCompute } from "./gateway/flows/compute.ts";
 import { serveService } from "./gateway/flows/proxy.ts";
 import { refuse, refuseCrashed } from "./gateway/http/responses.ts";
@@ -72,15 +72,12 @@ export function createApp(): Hono<AppBindings> {
   app.route("/", adminApp().app);
   app.route(
     "/",
-    consoleApp(() => throughRouter as Serve),
+    consoleApp(() => app.fetch as Serve),
   );
   app.notFound(unknownRoute);
   app.onError((error, context) => {
     return refuseCrashed(error, errorShapeAt(context.req.path), context.env.ports);
   });
-  const throughRouter = app.fetch;
-  app.fetch = (request, env, context) =>
-    (env && "ports" in env && serveDirectly(request, env.ports)) || throughRouter(request, env, context);
   return app;
 }
 

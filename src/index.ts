@@ -1,5 +1,6 @@
 /** The Worker: passes the platform's events to the application, and nothing else. */
 import { createApp } from "./app.ts";
+import { serveDirectly } from "./direct.ts";
 import { log } from "./platform/log.ts";
 import { openPorts } from "./platform/ports.ts";
 import { consumeUsage, runScheduled } from "./platform/queue/usage.ts";
@@ -20,7 +21,8 @@ export default {
       const error = { message: secrets.fault.message, type: "server_error", param: null, code: "not_configured" };
       return Response.json({ error }, { status: 503, headers: { "cache-control": "no-store" } });
     }
-    return app.fetch(request, { ...env, ports: openPorts(env, context, secrets.secrets) }, context);
+    const ports = openPorts(env, context, secrets.secrets, { timerLingers: true });
+    return serveDirectly(request, ports) ?? app.fetch(request, { ...env, ports }, context);
   },
 
   queue: (batch, env) => (batch.queue === "tollgate-webhooks" ? consumeWebhooks(batch, env) : consumeUsage(batch, env)),

@@ -93,7 +93,7 @@ export async function tellEnd(admitted: AdmittedCall, end: CallEnd, sinceMs: num
   const { promise: confirmed, resolve } = Promise.withResolvers<void>();
   holder.ended(leased, end, resolve);
   do keepSending(holder, caller.number, ports);
-  while (!(await settledWithin(confirmed, LOOK_EVERY_MS)));
+  while (!(await settledWithin(confirmed, LOOK_EVERY_MS, ports.after)));
 }
 
 /**
@@ -136,7 +136,7 @@ async function sendReport(
 ): Promise<void> {
   const { calls } = sent.report;
   const again = (error: unknown) => {
-    const last = holder.failed(ports.now()) > REPEATED_FOR_MS || !holder.sends(number, ports.now());
+    const last = holder.failed(sent, ports.now()) > REPEATED_FOR_MS || !holder.sends(number, ports.now());
     ports.log({ event: "report_failed", account, calls: calls.length, error: String(error), last });
     return last ? null : PAUSE_MS;
   };

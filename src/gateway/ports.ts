@@ -48,6 +48,8 @@ export interface Ports {
   broker(upstream: string): Pick<BrokerPort, "market" | "replicas">;
   /** Unix time, ms. */
   now(): number;
+  /** Waits within this call; all of them share one timer. */
+  readonly after: After;
   /** A random number in [0, 1). */
   random(): number;
   newCallId(): CallId;
@@ -118,6 +120,9 @@ export interface AccountPort extends Pick<ComputeAccount, "compute" | "openServi
   /** The account's own job, at most two seconds old. */
   job(digest: KeyDigest, id: string, access: CallAccess): Promise<JobView>;
 }
+
+/** Calls `act` once, `ms` from now. What it returns takes that back, and may be called at any time. */
+export type After = (ms: number, act: () => void) => () => void;
 
 /** One try at one target. */
 export interface UpstreamRequest {

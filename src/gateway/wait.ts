@@ -1,4 +1,6 @@
-/** Waiting that leaves no timer behind. */
+/** Waiting that takes its timer back when it is over. */
+import type { After } from "./ports.ts";
+import { after } from "./timer.ts";
 
 const sleep = (ms: number): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
 
@@ -38,14 +40,14 @@ export async function inTime<Result>(
 }
 
 /** Whether the work finished within `ms`. Rejects if the work rejected by then. */
-export async function settledWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+export async function settledWithin(work: Promise<unknown>, ms: number, wait: After = after): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), ms);
+  const stop = wait(ms, () => resolve(false));
   // Ignore a rejection after the time limit.
   work.catch(() => undefined);
   try {
     return await Promise.race([work.then(() => true), late]);
   } finally {
-    clearTimeout(timer);
+    stop();
   }
 }

@@ -18,6 +18,7 @@ import { brokerOf } from "./broker/broker-stub.ts";
 import { type EdgeNotices, openDirectory } from "./edge/directory.ts";
 import { memory } from "./isolate.ts";
 import { log } from "./log.ts";
+import { oneTimer } from "./one-timer.ts";
 import type { PlatformSecrets } from "./secrets.ts";
 import { upstreamsWith } from "./upstream/client.ts";
 import { servicesWith } from "./upstream/service-client.ts";
@@ -34,9 +35,11 @@ export function openPorts(
   env: Env,
   context: Pick<ExecutionContext, "waitUntil">,
   secrets: PlatformSecrets,
+  { timerLingers }: { readonly timerLingers: boolean } = { timerLingers: false },
 ): PlatformPorts {
   const { edge, health, bodies, mediumBodies, answers, leases } = memory;
   const now = () => Date.now();
+  const after = oneTimer(timerLingers);
   const waitUntil = (work: Promise<unknown>) => context.waitUntil(work);
   const account = (number: Parameters<Ports["account"]>[0]) => accountObject(env, number);
   return {
@@ -52,8 +55,8 @@ export function openPorts(
       edge,
     ),
     secrets,
-    upstreams: upstreamsWith(secrets, health),
-    services: servicesWith(secrets),
+    upstreams: upstreamsWith(secrets, health, after),
+    services: servicesWith(secrets, after),
     bodies,
     mediumBodies,
     answers,
@@ -61,6 +64,7 @@ export function openPorts(
     account,
     broker: (upstream) => brokerOf(env, upstream),
     now,
+    after,
     random: () => Math.random(),
     newCallId: () => timedCallId(crypto.randomUUID(), Date.now()),
     queueEnd: async (end) => void (await env.USAGE.send(end)),

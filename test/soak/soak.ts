@@ -1,5 +1,5 @@
 /**
- * `npm run soak -- --minutes N [--seed S] [--no-kills] [--leases]`: runs gateway and sandbox on their own ports with
+ * `npm run soak -- --minutes N [--seed S] [--no-kills] [--no-leases]`: runs gateway and sandbox on their own ports with
  * mixed calls by several tenants, hot keys with leases or without. Meanwhile it sets faults, kills workerd and revokes
  * keys, and hostile tenants leave early, stop reading, send bodies that could crash or mislead, and abandon uploads. At
  * the end everything comes to rest, and ledger, usage and the sandbox's executions are joined: each execution is billed
@@ -54,13 +54,14 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "10" },
     seed: { type: "string" },
     "no-kills": { type: "boolean", default: false },
-    leases: { type: "boolean", default: false },
+    "no-leases": { type: "boolean", default: false },
   },
 });
 const minutes = Number(values.minutes);
+const leases = !values["no-leases"];
 const seed = Number(values.seed ?? Date.now() % 1_000_000);
 if (!(minutes > 0) || !Number.isFinite(seed)) {
-  process.stderr.write("npm run soak -- --minutes N [--seed S] [--no-kills] [--leases]\n");
+  process.stderr.write("npm run soak -- --minutes N [--seed S] [--no-kills] [--no-leases]\n");
   process.exit(2);
 }
 const say = (words: string) => process.stdout.write(`${words}\n`);
@@ -73,9 +74,7 @@ const enter = (next: string) => {
 process.exit((await soak()) ? 0 : 1);
 
 async function soak(): Promise<boolean> {
-  say(
-    `soak of ${minutes} min, seed ${seed}${values["no-kills"] ? ", no kills" : ""}${values.leases ? ", leases" : ""}`,
-  );
+  say(`soak of ${minutes} min, seed ${seed}${values["no-kills"] ? ", no kills" : ""}${leases ? "" : ", no leases"}`);
   // The sandbox limits the gateway's account; here only tenants' own limits count.
   const [inspectorPort = 0] = await freePorts(1);
   const env = {
@@ -83,7 +82,7 @@ async function soak(): Promise<boolean> {
     HOLD_TTL_MS: String(HOLD_TTL_MS),
     LONGEST_HOLD_MS: String(LONGEST_HOLD_MS),
     SANDBOX_VIDEO_SUBMISSIONS: "1000",
-    LEASES: values.leases ? "on" : "off",
+    LEASES: leases ? "on" : "off",
   };
   const tollgate = await TollgateProcess.start({ env });
   const overdue = setTimeout(
@@ -125,7 +124,7 @@ async function soak(): Promise<boolean> {
     const felt = probe.report(hostiles.crasher.busy, kills);
     const leased = readLeases(tollgate.stateDir);
     say(`leases       ${leased}`);
-    if (values.leases && leased === 0) joined.push("no lease was granted");
+    if (leases && leased === 0) joined.push("no lease was granted");
     const wrong = [...joined, ...felt.wrong, ...(trouble.survived ? [] : ["workerd died, and nobody killed it"])];
     for (const line of [...counts, ...felt.lines, ...lines]) say(line);
     for (const words of wrong.slice(0, MOST_MISMATCHES_TOLD)) say(`MISMATCH     ${words}`);

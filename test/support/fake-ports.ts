@@ -34,6 +34,7 @@ import { Health } from "../../src/core/routing/target-health.ts";
 import { ANSWER_ROOM_BYTES, BodyRoom } from "../../src/core/uploads/upload-limiter.ts";
 import type { JobView, NewJob } from "../../src/core/video/jobs.ts";
 import type { LogLine, Ports, UpstreamAnswer, UpstreamRequest } from "../../src/gateway/ports.ts";
+import { after } from "../../src/gateway/timer.ts";
 
 const PEPPER = "pepper-of-the-tests-0123456789abcdef";
 const hmac = (text: string) => new Uint8Array(createHmac("sha256", PEPPER).update(text).digest());
@@ -233,6 +234,7 @@ export function fakeWorld(options: FakeOptions): FakeWorld {
     }),
     broker: () => ({ market: noCompute, replicas: noCompute }),
     now: () => Date.now(),
+    after,
     random: () => 0,
     queueEnd: async (end) => void queued.push(end),
     newCallId: () => asId<CallId>(`call-${++calls}`),

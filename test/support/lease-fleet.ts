@@ -185,7 +185,9 @@ export class Fleet {
     const isolate = this.#isolate(index);
     isolate.sent ??= isolate.holder.report(this.#newId, this.#now());
     const { sent } = isolate;
-    if (!sent || fate === "unsaid") return;
+    if (!sent) return;
+    if (fate !== "heard") isolate.holder.failed(sent, this.#now());
+    if (fate === "unsaid") return;
     this.reports.push(sent.report);
     const answer = await this.#account.report(sent.report);
     if (fate === "lost") return;

@@ -122,7 +122,7 @@ it("wakes for what it still has to do, prunes it all, and then neither wakes nor
   await stub.describe();
   expect(await nextAlarm(stub)).toBeNull();
   await expectSound(stub);
-}, 20_000);
+});
 
 it("one that was opened and never called, or never opened, has no alarm though one fired", async () => {
   const { stub } = await newAccount({ balance: 5 });

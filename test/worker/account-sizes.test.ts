@@ -13,6 +13,7 @@ import {
   settlement,
   teamId,
 } from "../support/worker/account-support.ts";
+import { IN_FULL } from "../support/worker/in-full.ts";
 import { manager } from "../support/worker/manager.ts";
 
 beforeEach(() => {
@@ -36,21 +37,23 @@ async function allPages<T>(
   }
 }
 
+const KEYS = IN_FULL ? 200 : 50;
+
 describe("lists", () => {
-  it("200 keys of 0.6 MB, as they could once be made, come in pages of about a megabyte", async () => {
+  it("keys of 0.6 MB, as they could once be made, come in pages of about a megabyte", async () => {
     const { stub } = await newAccount({ balance: 100 });
     await rows(
       stub,
       `INSERT INTO keys (id, last_four, fields, created_at_ms)
        SELECT 'big' || value, 'xxxx', json_set(fields, '$.metadata.note', hex(zeroblob(300000))), value
-       FROM ${numbers(200)} JOIN keys`,
+       FROM ${numbers(KEYS)} JOIN keys`,
     );
     const pages = await allPages((cursor) => stub.keys({ cursor, limit: 1_000 }));
-    expect(pages.flat()).toHaveLength(201);
+    expect(pages.flat()).toHaveLength(KEYS + 1);
     expect(Math.max(...pages.map((page) => JSON.stringify(page).length))).toBeLessThan(2_000_000);
-    expect(new Set(pages.flat().map(({ id }) => id)).size).toBe(201);
+    expect(new Set(pages.flat().map(({ id }) => id)).size).toBe(KEYS + 1);
     expect(await stub.admit(request("c1", 5))).toMatchObject({ ok: true });
-  }, 30_000);
+  });
 
   it("a row of any size is given, alone", async () => {
     const { stub } = await newAccount();
@@ -120,7 +123,7 @@ describe("the audit of a long ledger", () => {
     expect(audit?.operatorLossNanoUsd).toBe(20_010);
     expect(await stub.audit()).toMatchObject({ ok: true, operatorLossNanoUsd: 20_010 });
     await expectSound(stub);
-  }, 60_000);
+  });
 
   it.each<[string, string]>([
     ["an entry in the middle", "UPDATE entries SET amount_nano_usd = 2 WHERE id = 15000"],

@@ -8,7 +8,7 @@ import { RentalHistory } from "../support/worker/rental-history.ts";
  * How many, of how many acts each, and the first's number: `RENTAL_HISTORIES="10 300"`, each of which takes a minute.
  */
 const { RENTAL_HISTORIES } = env as { RENTAL_HISTORIES?: string };
-const [seeds = 2, acts = 20, first = 1] = (RENTAL_HISTORIES ?? "").split(" ").filter(Boolean).map(Number);
+const [seeds = 2, acts = 14, first = 1] = (RENTAL_HISTORIES ?? "").split(" ").filter(Boolean).map(Number);
 
 /** The hour of money is ten minutes, so that a history sees many of them. */
 const TIMES = { COMPUTE_HOUR_MS: "600000", COMPUTE_DAY_MS: "7200000" };

@@ -99,7 +99,7 @@ it("a seat is left with nothing behind: no row of any kind, nothing in the lists
   expect((await renter.launch()).status).toBe(202);
   expect(next.changes()).toEqual(["POST /gpu-instances"]);
   expect(await call("DELETE", `/upstreams/${old.id}`)).toMatchObject({ status: 200 });
-}, 20_000);
+});
 
 it("from a shared upstream an account goes though others' things are there", async () => {
   const shared = await ComputeService.make({ shared: true });

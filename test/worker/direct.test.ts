@@ -8,6 +8,7 @@ import { readerOf } from "../../src/gateway/http/at-once.ts";
 import { readBody, SMALL_BODIES } from "../../src/gateway/http/body-reader.ts";
 import { readChunks } from "../../src/gateway/http/upstream-body.ts";
 import { type BatchedSource, batchedSource } from "../../src/gateway/stream/batched-source.ts";
+import { after } from "../../src/gateway/timer.ts";
 import { done, settled } from "../support/worker/operator.ts";
 import { ask, keyOf } from "../support/worker/tenant.ts";
 
@@ -155,7 +156,7 @@ describe("a body that is read at once", () => {
       totalMs: 60_000,
       atOnce: true,
     });
-    const ports = { now: () => Date.now() };
+    const ports = { now: () => Date.now(), after };
     const read = async (from: ReturnType<typeof answer>, signal = new AbortController().signal) => {
       const got: number[] = [];
       const take = (chunk: Uint8Array) => {

@@ -5,6 +5,7 @@ import { asId, type CallId } from "../../src/core/ids.ts";
 import { DEFAULT_TIMEOUTS, EMPTY_SNAPSHOT, type RoutingSnapshot } from "../../src/core/routing/routes.ts";
 import { Health } from "../../src/core/routing/target-health.ts";
 import type { UpstreamRequest } from "../../src/gateway/ports.ts";
+import { after } from "../../src/gateway/timer.ts";
 import { readSecrets } from "../../src/platform/secrets.ts";
 import { upstreamsWith } from "../../src/platform/upstream/client.ts";
 
@@ -30,7 +31,7 @@ async function send(some: Partial<UpstreamRequest> = {}, timeouts = DEFAULT_TIME
     ...some,
   };
   const target = { upstream: "u", model: "m", priority: 0, weight: 1 };
-  return upstreamsWith(outcome.secrets, new Health()).send(target, request, routing);
+  return upstreamsWith(outcome.secrets, new Health(), after).send(target, request, routing);
 }
 afterEach(() => vi.restoreAllMocks());
 

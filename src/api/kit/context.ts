@@ -27,7 +27,7 @@ export interface AdminContext {
   /** Of an upstream for compute. */
   broker(upstream: string): BrokerPort;
   /** What a check calls an upstream with. */
-  readonly calls: Pick<Ports, "upstreams" | "services" | "now" | "newCallId">;
+  readonly calls: Pick<Ports, "upstreams" | "services" | "now" | "after" | "newCallId">;
   /** What alerts are sent with. */
   readonly alerts: DeliverEnv & { readonly WEBHOOK_TEST_ORIGINS?: string };
   /** Where this gateway is reached: the request's own. */

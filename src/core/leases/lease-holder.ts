@@ -74,6 +74,8 @@ interface AdmittedHere {
 export interface SentReport {
   readonly report: LeaseReport;
   readonly askedAtMs: number;
+  /** It was sent and not answered: what it asked for may have been granted, though a later answer says none was. */
+  unheard: boolean;
 }
 
 export class LeaseHolder {
@@ -204,20 +206,22 @@ export class LeaseHolder {
     }
     for (const id of this.#unsure) over.push({ id, admitted: 0 });
     if (calls.length + over.length + asks.length === 0) return null;
-    return { report: { calls, over, asks }, askedAtMs: nowMs };
+    return { report: { calls, over, asks }, askedAtMs: nowMs, unheard: false };
   }
 
   /** A report was not answered. Gives how long none has been, ms. */
-  failed(nowMs: number): number {
+  failed(sent: SentReport, nowMs: number): number {
+    sent.unheard = true;
     this.#failingSinceMs = Math.min(this.#failingSinceMs ?? nowMs, nowMs);
     return nowMs - this.#failingSinceMs;
   }
 
   /** The object has carried out the report. */
-  confirmed({ report, askedAtMs }: SentReport, { leases }: ReportAnswer): void {
+  confirmed({ report, askedAtMs, unheard }: SentReport, { leases }: ReportAnswer): void {
     this.#failingSinceMs = null;
     for (const { id } of report.over) this.#forget(id);
-    for (const [index, ask] of report.asks.entries()) this.answered(ask, leases[index] ?? null, askedAtMs);
+    const none = unheard ? undefined : null;
+    for (const [index, ask] of report.asks.entries()) this.answered(ask, leases[index] ?? none, askedAtMs);
     this.#taken(report);
   }
 

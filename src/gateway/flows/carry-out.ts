@@ -105,7 +105,7 @@ async function end(
   const released = release(admitted, failureOf(forwarded.refusal), lostTries, servedBy, ports);
   // Release first, so that a client which repeats at once finds its slot and money free: a leased call's are back in
   // its lease. Don't wait long for a slow object.
-  if (!admitted.leased) await settledWithin(released, RELEASED_WITHIN_MS);
+  if (!admitted.leased) await settledWithin(released, RELEASED_WITHIN_MS, ports.after);
   respond(refuse(forwarded.refusal, callId, endpoint.errors, rates));
   return released;
 }

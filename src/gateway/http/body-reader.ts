@@ -7,6 +7,8 @@ import { type Outcome, refused } from "../../core/outcome.ts";
 import type { Refusal } from "../../core/refusal.ts";
 import { LARGE_BYTES, SMALL_BYTES } from "../../core/uploads/upload-limiter.ts";
 import { LONGEST_UPLOAD_MS, MIN_BYTES_PER_S, PACE_WINDOW_MS, UploadPace } from "../../core/uploads/upload-pace.ts";
+import type { After } from "../ports.ts";
+import { after, every } from "../timer.ts";
 import { readerOf } from "./at-once.ts";
 import { Expansion, encodingOf } from "./expand.ts";
 
@@ -55,6 +57,7 @@ export async function readBody(
   maxBytes: number,
   holder: BodyHolder,
   now: () => number,
+  wait: After = after,
 ): Promise<Upload> {
   const length = request.headers.get("content-length");
   const claimed = length === null ? null : Number(length);
@@ -64,7 +67,7 @@ export async function readBody(
   if (!request.body) return { ok: true, bytes: new Uint8Array() };
   const none = await holder.roomFor(claimed ?? 0);
   if (none) return refused(none);
-  const arrival = new Arrival(holder, now);
+  const arrival = new Arrival(holder, now, wait);
   if (encoding.gzip) return readExpanded(request.body, maxBytes, arrival);
   try {
     return claimed !== null && claimed > LARGE_BYTES
@@ -94,27 +97,28 @@ async function readExpanded(body: ReadableStream<Uint8Array>, maxBytes: number, 
   return read;
 }
 
-/** Watches one body arrive. It uses one timer for the whole body: one for each read would cost more than the read. */
+/** Watches one body arrive. It looks once a second: a timer for each read would cost more than the read. */
 class Arrival {
   readonly holder: BodyHolder;
   refusal: Refusal | null = null;
   /** The pace counts gzip bytes as they arrive, not the expanded bytes. */
   isExpanded = false;
   readonly #pace: UploadPace;
-  readonly #timer: ReturnType<typeof setInterval>;
+  readonly #stop: () => void;
   #cancel: () => void = () => undefined;
 
-  constructor(holder: BodyHolder, now: () => number) {
+  constructor(holder: BodyHolder, now: () => number, wait: After) {
     this.holder = holder;
     this.#pace = new UploadPace(now());
-    this.#timer = setInterval(() => {
+    const look = () => {
       this.refusal ??= this.#pace.isTooSlow(now())
         ? TOO_SLOW
         : holder.givesWay()
           ? { kind: "busy", retryAfterMs: AGAIN_MS }
           : null;
       if (this.refusal) this.#cancel();
-    }, TICK_MS);
+    };
+    this.#stop = every(TICK_MS, look, wait);
   }
 
   /** The reader to cancel when time is up. */
@@ -135,7 +139,7 @@ class Arrival {
   }
 
   over(): void {
-    clearInterval(this.#timer);
+    this.#stop();
   }
 }
 

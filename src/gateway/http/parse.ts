@@ -15,7 +15,7 @@ import type { BodyKeeper } from "./upload-slot.ts";
 
 type ReadBody = Outcome<{ body: RawBody }>;
 
-type TurnPorts = Pick<Ports, "bodies" | "now">;
+type TurnPorts = Pick<Ports, "bodies" | "now" | "after">;
 
 const malformed = (message: string): ReadBody => refused({ kind: "invalid_request", message, param: null });
 
@@ -46,7 +46,7 @@ export async function readRaw(
   }
   const found = rule.kind === "form" ? boundaryOf(contentType ?? "") : undefined;
   if (found?.ok === false) return malformed(found.message);
-  const upload = await readBody(request, rule.maxBytes, holder, () => ports.now());
+  const upload = await readBody(request, rule.maxBytes, holder, () => ports.now(), ports.after);
   if (!upload.ok) return upload;
   const unpaid = holder.parsing(upload.bytes.length);
   if (unpaid) return refused(unpaid);

@@ -1,6 +1,7 @@
 /** Reads an upstream's body within bounds: its size and its time limits. */
 import { joinBytes } from "../../core/formats/bytes.ts";
 import type { Answered, Ports } from "../ports.ts";
+import { every } from "../timer.ts";
 import { readerOf } from "./at-once.ts";
 
 /** How often time limits are checked, ms. */
@@ -10,35 +11,34 @@ type Readable = Pick<Answered, "response" | "idleMs" | "totalMs">;
 
 /**
  * Watches a body pass. Calls `expired` once when a read has waited `idleMs`, or the whole body `totalMs`. Calls
- * `paused` when the client has not taken the last piece for `idleMs`. It uses one timer for the whole body: a timer for
- * each read would cost more than the read.
+ * `paused` when the client has not taken the last piece for `idleMs`. It looks once a second: a timer for each read
+ * would cost more than the read.
  */
 export class Watchdog {
   #waitingSinceMs: number | null = null;
   #givenAtMs: number | null = null;
-  readonly #timer: ReturnType<typeof setInterval>;
+  readonly #stop: () => void;
 
   constructor(
     limits: { idleMs: number; totalMs: number },
-    ports: Pick<Ports, "now">,
+    ports: Pick<Ports, "now" | "after">,
     expired: () => void,
     paused: () => void = () => undefined,
   ) {
     const startedAtMs = ports.now();
     const isOver = (sinceMs: number | null, nowMs: number) => sinceMs !== null && nowMs - sinceMs >= limits.idleMs;
-    this.#timer = setInterval(
-      () => {
-        const now = ports.now();
-        if (isOver(this.#givenAtMs, now)) {
-          this.#givenAtMs = null;
-          paused();
-        }
-        if (!isOver(this.#waitingSinceMs, now) && now - startedAtMs < limits.totalMs) return;
-        this.stop();
-        expired();
-      },
-      Math.min(TICK_MS, Math.max(10, limits.idleMs / 4)),
-    );
+    const tickMs = Math.min(TICK_MS, Math.max(10, limits.idleMs / 4));
+    const look = () => {
+      const now = ports.now();
+      if (isOver(this.#givenAtMs, now)) {
+        this.#givenAtMs = null;
+        paused();
+      }
+      if (!isOver(this.#waitingSinceMs, now) && now - startedAtMs < limits.totalMs) return;
+      this.stop();
+      expired();
+    };
+    this.#stop = every(tickMs, look, ports.after);
   }
 
   /** A read begins: the upstream's silence counts from now. */
@@ -59,7 +59,7 @@ export class Watchdog {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#stop();
   }
 }
 
@@ -68,7 +68,7 @@ export async function readUpstream(
   answer: Readable,
   maxBytes: number,
   signal: AbortSignal,
-  ports: Pick<Ports, "now">,
+  ports: Pick<Ports, "now" | "after">,
 ): Promise<Uint8Array<ArrayBuffer> | "lost" | "timeout" | "malformed"> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -92,7 +92,7 @@ export async function readChunks<T extends Taken>(
   answer: Readable & { readonly atOnce?: boolean },
   take: (chunk: Uint8Array) => T,
   signal: AbortSignal,
-  ports: Pick<Ports, "now">,
+  ports: Pick<Ports, "now" | "after">,
 ): Promise<Exclude<T, "more"> | "ended" | "lost" | "timeout"> {
   const { body, headers } = answer.response;
   if (!body) return "ended";

@@ -28,13 +28,13 @@ export interface Running {
 
 export class Lifetime implements Client {
   readonly #upstream = new AbortController();
-  readonly #ports: Pick<Ports, "now" | "log">;
+  readonly #ports: Pick<Ports, "now" | "after" | "log">;
   readonly #drains: boolean;
   /** Stops listening to the request, which would keep the whole call in memory until the next full collection. */
   readonly #stopListening: () => void;
   #running: Running | null = null;
   #keeper: HoldKeeper | undefined;
-  #leaving: ReturnType<typeof setTimeout> | null = null;
+  #stopLeaving: (() => void) | null = null;
   #leftAtMs: number | null = null;
   readonly #whenLeft: (() => void)[] = [];
   #cut = false;
@@ -44,7 +44,7 @@ export class Lifetime implements Client {
     onDisconnect: Hold["onDisconnect"],
     streams: boolean,
     request: AbortSignal,
-    ports: Pick<Ports, "now" | "log">,
+    ports: Pick<Ports, "now" | "after" | "log">,
   ) {
     this.#drains = !streams || onDisconnect === "drain";
     this.#ports = ports;
@@ -78,8 +78,9 @@ export class Lifetime implements Client {
     this.#leftAtMs = this.#ports.now();
     for (const act of this.#whenLeft.splice(0)) act();
     if (this.#drains) this.#letGoIn(DRAIN_MS);
-    else if (this.#running?.awaitsUsage) this.#leaving = setTimeout(() => this.#afterLastRead(), LAST_READ_MS);
-    else this.#upstream.abort();
+    else if (this.#running?.awaitsUsage) {
+      this.#stopLeaving = this.#ports.after(LAST_READ_MS, () => this.#afterLastRead());
+    } else this.#upstream.abort();
   }
 
   whenLeft(act: () => void): void {
@@ -93,7 +94,7 @@ export class Lifetime implements Client {
   }
 
   #letGoIn(ms: number): void {
-    this.#leaving = setTimeout(() => this.#upstream.abort(), ms);
+    this.#stopLeaving = this.#ports.after(ms, () => this.#upstream.abort());
   }
 
   /** Renews the hold while the call runs. If the hold ends, it pays for no more: the upstream is cancelled. */
@@ -119,7 +120,7 @@ export class Lifetime implements Client {
   /** Ends everything of the call: timers, and the listener on its request. */
   stop(): void {
     this.#keeper?.stop();
-    if (this.#leaving !== null) clearTimeout(this.#leaving);
+    this.#stopLeaving?.();
     this.#stopListening();
   }
 }

@@ -31,7 +31,7 @@ export interface Kept {
 
 export class HoldKeeper {
   readonly #kept: Kept;
-  readonly #ports: Pick<Ports, "now" | "log">;
+  readonly #ports: Pick<Ports, "now" | "after" | "log">;
   readonly #lifeMs: number;
   readonly #marginMs: number;
   /** When the call must be over. */
@@ -41,10 +41,10 @@ export class HoldKeeper {
   #unanswered = 0;
   /** How far the clock was set back since the call began. */
   #setBackMs = 0;
-  #timer: ReturnType<typeof setTimeout> | null = null;
+  #stopWaiting: (() => void) | null = null;
   #stopped = false;
 
-  constructor(kept: Kept, ports: Pick<Ports, "now" | "log">) {
+  constructor(kept: Kept, ports: Pick<Ports, "now" | "after" | "log">) {
     this.#kept = kept;
     this.#ports = ports;
     const now = ports.now();
@@ -59,15 +59,15 @@ export class HoldKeeper {
   /** Stops renewing: the call is over or cut. */
   stop(): void {
     this.#stopped = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#stopWaiting?.();
   }
 
   /** One timer for the next event, whatever it is. */
   #arm(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#stopWaiting?.();
     const nextMs = Math.min(this.#renewAtMs, this.#heldUntilMs - this.#marginMs, this.#endsAtMs);
     const inMs = Math.min(nextMs - this.#now(), this.#lifeMs / RENEWALS_PER_LIFE);
-    this.#timer = setTimeout(() => this.#due(nextMs), Math.max(1, inMs));
+    this.#stopWaiting = this.#ports.after(Math.max(1, inMs), () => this.#due(nextMs));
   }
 
   /** Elapsed time. The clock may be set back; the timer reveals it, since it waited at least its delay. */

@@ -99,6 +99,7 @@ export function waitsForLeases(state: AccountState, request: AdmitRequest, nowMs
   if (!state.leases.soonClosed(nowMs)) return false;
   const found = authenticate(state, request.keyDigest, nowMs);
   if (!found.ok || state.holds.find(request.callId)) return false;
+  if (unpaidRefusal(state, request.hourly ?? [], nowMs) && state.leases.paused(nowMs)) return true;
   const { caller } = found;
   const named = findOwned(state, request.owned, nowMs);
   const facts = factsOf(state, caller, request, named.ok ? named.owned : [], nowMs);

@@ -228,6 +228,26 @@ const RESOURCES = new RowTable("resources", "tag", [
   },
 ]);
 
+/** Calls that stand in the rows of their leases: of those leases that are open, or whose row goes after `dueMs`. */
+export function checkLeasedCalls(sql: Sql, dueMs: number, findings: Findings): void {
+  const calls = `(SELECT one.value ->> 0 AS call_id, one.value ->> 4 AS entry_id
+    FROM holds CROSS JOIN json_each('[' || lease_calls || ']') AS one
+    WHERE lease_calls IS NOT NULL AND (open = 1 OR (open = 0 AND due_ms >= ?))) AS leased`;
+  const wrong = sql.exec<{ id: string }>(
+    `SELECT leased.call_id AS id FROM ${calls} LEFT JOIN entries ON entries.id = leased.entry_id
+     WHERE entry_id > (SELECT coalesce(max(last_id), 0) FROM parts WHERE state = 'folded')
+       AND entries.call_id IS NOT leased.call_id LIMIT ${EXAMPLES}`,
+    dueMs,
+  );
+  findings.add("a leased call has not the entry that its lease names", wrong);
+  const twice = sql.exec<{ id: string }>(
+    `SELECT leased.call_id AS id FROM ${calls} LEFT JOIN holds USING (call_id)
+     GROUP BY leased.call_id HAVING count(*) + count(holds.state) > 1 LIMIT ${EXAMPLES}`,
+    dueMs,
+  );
+  findings.add("a leased call stands twice in leases, or in a hold too", twice);
+}
+
 /** How the ids of a resource's holds begin, before `-<n>`: found by the key of `holds`. */
 const PERIODS = "('cmp-' || (SELECT number FROM account) || '-' || resources.id)";
 

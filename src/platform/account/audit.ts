@@ -11,11 +11,12 @@
 import type { Audit } from "../../core/account/tenant.ts";
 import { MINUTE, TrailingCount } from "../../core/account/trailing-count.ts";
 import { OVER_MS } from "../../core/leases/slice.ts";
-import { EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
+import { checkLeasedCalls, EntryWalk, EXAMPLES, Findings, ROW_TABLES, type RowTable } from "./audit-rules.ts";
 import { expireDue } from "./expiry.ts";
 import { ENTRIES_PER_SLICE, letOthersIn, ROWS_PER_SLICE } from "./slices.ts";
 import type { AccountState } from "./state.ts";
 import type { Store } from "./store.ts";
+import { HOLD_KEPT_MS } from "./tables/holds.ts";
 import type { Subject } from "./tables/limit-scopes.ts";
 import { subjectsOf } from "./tables/limit-scopes.ts";
 import type { OperatorTotals } from "./tables/operator-losses.ts";
@@ -66,6 +67,7 @@ function conclude(
          min(admitted_at_ms) AS oldestHoldAtMs FROM holds WHERE open = 1`,
     )
     .one();
+  checkLeasedCalls(sql, nowMs + HOLD_KEPT_MS - MINUTE.spanMs, findings);
   const problems = [
     ...moneyProblems(state, entries.nanoUsd, heldNanoUsd, openHolds),
     ...findings.problems(),

@@ -13,7 +13,7 @@ import { countedTokens } from "../../core/pricing/usage.ts";
 import { eventOf } from "./call-events.ts";
 import { releaseLate, settleLate } from "./late-ends.ts";
 import type { AccountState } from "./state.ts";
-import type { HoldRow, HoldState, HoldTimes } from "./tables/holds.ts";
+import type { Ending, HoldRow, HoldState, HoldTimes, NewHold } from "./tables/holds.ts";
 
 export const UNKNOWN: HoldEnd = { state: "unknown", chargedNanoUsd: 0 };
 
@@ -26,23 +26,29 @@ export function settle(state: AccountState, settlement: Settlement, nowMs: numbe
   if (!hold) return UNKNOWN;
   if (hold.state === "expired") return settleLate(state, hold, settlement, nowMs);
   if (hold.state !== "open") return recorded(hold.state, hold);
-  const { usage } = settlement.reading;
+  const end = settleAs(state, hold, settlement, nowMs, (ending) => state.end(hold, ending));
+  // An own count or a suspiciously low figure may be too low as the bound of the next turn. Keep this turn's bound
+  // then.
+  const { source, lowInput, usage } = settlement.reading;
+  if (source === "exact" && !lowInput) state.ownedIds.settled(hold.callId, countedTokens(usage));
+  state.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
+  return end;
+}
+
+/** The charge, what the operator bears, and the event. `end` stores how the call ended. */
+export function settleAs(
+  state: AccountState,
+  hold: NewHold,
+  settlement: Settlement,
+  nowMs: number,
+  end: (ending: Ending) => void,
+): HoldEnd {
+  const { usage, source, lowInput } = settlement.reading;
   const actualNanoUsd = Math.min(costOf(usage, hold.prices), MAX_NANO_USD);
   const { chargedNanoUsd, overrunNanoUsd } = splitCharge(actualNanoUsd, hold.amountNanoUsd);
   state.marginWatch.settled(state.tenants.account().id, hold, settlement, actualNanoUsd, nowMs);
   const entryId = state.charge(hold, chargedNanoUsd, nowMs);
-  state.end(hold, {
-    state: "settled",
-    chargedNanoUsd,
-    countedTokens: countedTokens(usage),
-    endedAtMs: nowMs,
-    entryId,
-  });
-  // An own count or a suspiciously low figure may be too low as the bound of the next turn. Keep this turn's bound
-  // then.
-  const { source, lowInput } = settlement.reading;
-  if (source === "exact" && !lowInput) state.ownedIds.settled(hold.callId, countedTokens(usage));
-  state.idempotency.settled(hold.callId, settlement.status, settlement.outcome);
+  end({ state: "settled", chargedNanoUsd, countedTokens: countedTokens(usage), endedAtMs: nowMs, entryId });
   state.overrun(hold.callId, overrunNanoUsd, nowMs);
   const lossNanoUsd = lossOf(hold, settlement);
   if (lossNanoUsd > 0) state.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
@@ -72,10 +78,21 @@ export function release(state: AccountState, released: Release, nowMs: number): 
   if (!hold) return UNKNOWN;
   if (hold.state === "expired") return releaseLate(state, hold, released, nowMs);
   if (hold.state !== "open") return recorded(hold.state, hold);
+  state.idempotency.released(released);
+  return releaseAs(state, hold, released, nowMs, (ending) => state.end(hold, ending));
+}
+
+/** What the operator bears, and the event. `end` stores how the call ended. */
+export function releaseAs(
+  state: AccountState,
+  hold: NewHold,
+  released: Release,
+  nowMs: number,
+  end: (ending: Ending) => void,
+): HoldEnd {
   const lossNanoUsd = lossOf(hold, released);
   if (lossNanoUsd > 0) state.operatorBook.loss(hold.callId, lossNanoUsd, nowMs);
-  state.idempotency.released(released);
-  state.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  end({ state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
   state.outbox.add({
     ...eventOf(state, hold, nowMs, { trace: released.trace }),
     upstream: released.servedBy?.upstream ?? null,
@@ -104,12 +121,12 @@ export function renew(
   const hold = state.holds.find(callId);
   if (hold?.state !== "open") return false;
   const expiresAtMs = Math.max(hold.expiresAtMs, Math.min(nowMs + ttlMs, hold.admittedAtMs + longestMs));
-  if (expiresAtMs > hold.expiresAtMs || progress) state.renew(callId, expiresAtMs, progress);
+  if (expiresAtMs > hold.expiresAtMs || progress) state.holds.renew(callId, expiresAtMs, progress);
   return true;
 }
 
 /** One try can cost at most the held amount. */
-const lossOf = (hold: HoldRow, { lostTries }: Pick<Release, "lostTries">): number =>
+const lossOf = (hold: NewHold, { lostTries }: Pick<Release, "lostTries">): number =>
   Math.min(lostTries * hold.amountNanoUsd, MAX_NANO_USD);
 
 const recorded = (state: Exclude<HoldState, "open">, hold: HoldRow): HoldEnd => ({

@@ -41,7 +41,7 @@ export function beginJob(state: AccountState, job: NewJob, nowMs: number, lifeMs
   const deadlineMs = nowMs + lifeMs;
   const submission = { model: hold.model, submittedAtMs: hold.admittedAtMs, deadlineMs };
   state.jobs.insert(job, submission, nextPollMs(nowMs, nowMs));
-  if (hold.state === "open") state.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
+  if (hold.state === "open") state.holds.renew(job.callId, deadlineMs + DEADLINE_SLACK_MS, null);
 }
 
 interface AskedJob {

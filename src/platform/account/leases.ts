@@ -1,13 +1,15 @@
 /**
  * Leases, on the side of the object: grants them, takes in what isolates report of them, and closes them. All of it in
- * the caller's transaction. A leased call gets a hold of its own when it is reported, out of the lease's, and is ended
- * by the same code as any other: so a call counts once, however often and in whatever order it is reported.
+ * the caller's transaction. A leased call that is reported as running gets a hold of its own, out of the lease's; one that
+ * is reported already ended is charged at once, and its id stands in the lease's row. Both are ended by the same code as
+ * any other call, and both are found again by their id: so a call counts once, however often and in whatever order it
+ * is reported.
  */
-import type { LeasedCall, Settlement } from "../../core/account/hold.ts";
+import type { CallEnd, LeasedCall, Settlement } from "../../core/account/hold.ts";
 import type { Lease, LeaseAsk, LeaseReport, ReportAnswer, ReportedCall } from "../../core/account/lease.ts";
-import { splitCharge } from "../../core/account/ledger.ts";
 import { ratesOf } from "../../core/account/limits.ts";
 import { isOnTeam, type ManageAction } from "../../core/account/permissions.ts";
+import type { CallId } from "../../core/ids.ts";
 import {
   countedAtMs,
   covers,
@@ -18,18 +20,20 @@ import {
   sliceOf,
   without,
 } from "../../core/leases/slice.ts";
-import { costOf, planAt } from "../../core/pricing/prices.ts";
-import { countedTokens } from "../../core/pricing/usage.ts";
+import { planAt } from "../../core/pricing/prices.ts";
 import { authenticate } from "./admission.ts";
 import { expireDue } from "./expiry.ts";
-import { release, settle } from "./hold-lifecycle.ts";
+import { release, releaseAs, settle, settleAs } from "./hold-lifecycle.ts";
 import type { Lives } from "./settings.ts";
 import type { AccountState } from "./state.ts";
-import type { HoldTimes } from "./tables/holds.ts";
-import type { OpenLease } from "./tables/open-leases.ts";
+import type { Ending, HoldTimes, NewHold } from "./tables/holds.ts";
+import type { Leases, OpenLease } from "./tables/open-leases.ts";
 
 /** No lease is granted where holds live shorter: a leased call must become a hold before its first renewal. */
 const LEAST_TTL_MS = 4 * OVER_MS;
+
+/** Ended calls in one lease's row, which may have 2 MB; more get holds of their own. */
+const MOST_ENDED = 10_000;
 
 export interface TakenIn extends ReportAnswer {
   /** Ends of calls that neither a hold nor a lease covers. */
@@ -45,80 +49,91 @@ export function takeIn(
   grants: boolean,
 ): TakenIn {
   const unknown: Settlement[] = [];
-  const touched = new Set(report.over.map(({ id }) => id));
+  const admitted = new Map(report.over.map(({ id, admitted: calls }) => [id, calls]));
+  const touched = new Set(admitted.keys());
+  const closed = new Map<CallId, ReturnType<Leases["closed"]>>();
+  const closedLease = (id: CallId) => {
+    if (!closed.has(id)) closed.set(id, state.leases.closed(id));
+    return closed.get(id);
+  };
   for (const reported of report.calls) {
-    const lost = takeCall(state, reported, nowMs, lives);
-    if (lost) unknown.push(lost);
-    touched.add(reported.call.lease);
+    const { end, call } = reported;
+    if (!takeCall(state, reported, nowMs, lives) && end?.kind === "settle") {
+      const its = closedLease(call.lease);
+      // What an expired lease had is the operator's loss already.
+      if (!its?.expired && !its?.ended.has(call.callId)) unknown.push(end.said);
+    }
+    touched.add(call.lease);
   }
-  for (const id of touched) state.leases.write(id, nowMs + lives.ttlMs);
-  for (const { id, admitted } of report.over) close(state, id, admitted, nowMs);
-  for (const id of touched) close(state, id, state.leases.find(id)?.admitted, nowMs);
+  for (const id of touched) putBack(state, id, admitted.get(id), nowMs, lives);
   expireDue(state, nowMs);
   const leases = report.asks.map((ask) => (grants ? grant(state, ask, nowMs, lives) : null));
   return { leases, unknown };
 }
 
-/** Gives the settlement of a call that was not known. */
-function takeCall(
-  state: AccountState,
-  { call, end }: ReportedCall,
-  nowMs: number,
-  times: HoldTimes,
-): Settlement | null {
-  const carved = !state.holds.find(call.callId);
-  if (carved && !carve(state, call, nowMs, times))
-    return end?.kind === "settle" && !expired(state, call) ? end.said : null;
-  if (!end) return null;
-  if (end.kind === "settle") settle(state, end.said, nowMs);
-  else release(state, end.said, nowMs);
+/** False: the call was not known, and no open lease covers it. */
+function takeCall(state: AccountState, { call, end }: ReportedCall, nowMs: number, times: HoldTimes): boolean {
   const lease = state.leases.find(call.lease);
-  if (!carved || !lease) return null;
-  const usage = end.kind === "settle" ? end.said.reading.usage : {};
-  const { chargedNanoUsd } = splitCharge(costOf(usage, call.prices), call.amountNanoUsd);
-  const rest = givenBack(lease.slice, call, { chargedNanoUsd, tokens: countedTokens(usage) });
-  state.leased(0, rest.nanoUsd - lease.slice.nanoUsd, nowMs + times.ttlMs);
-  state.leases.set(lease, rest, lease.calls);
-  return null;
-}
-
-/** Makes a leased call a hold of its own, if its lease covers it. */
-function carve(state: AccountState, call: LeasedCall, nowMs: number, { ttlMs }: HoldTimes): boolean {
-  const lease = state.leases.find(call.lease);
+  if (lease?.ended.has(call.callId)) return true;
+  const mayHaveHold = !lease || lease.calls > lease.ended.size;
+  if (mayHaveHold && state.holds.find(call.callId)) {
+    if (end?.kind === "settle") settle(state, end.said, nowMs);
+    else if (end) release(state, end.said, nowMs);
+    return true;
+  }
   if (!lease || !covers(lease.slice, call)) return false;
-  const { lease: _, offsetMs, ...its } = call;
-  state.leased(0, 0 - call.amountNanoUsd, nowMs + ttlMs);
-  state.leases.set(lease, without(lease.slice, call), lease.calls + 1);
-  state.hold({
-    ...its,
-    keyId: lease.keyId,
-    teamId: lease.teamId,
-    admittedAtMs: countedAtMs(lease.grantedAtMs, offsetMs, nowMs),
-    expiresAtMs: nowMs + ttlMs,
-    rental: null,
-  });
-  return true;
+  const hold = holdOf(lease, call, nowMs + times.ttlMs, nowMs);
+  if (end && lease.ended.size < MOST_ENDED) {
+    endAtOnce(state, lease, hold, end, nowMs);
+    return true;
+  }
+  state.leases.set(lease.id, without(lease.slice, call), lease.calls + 1);
+  state.hold(hold);
+  return end ? takeCall(state, { call, end }, nowMs, times) : true;
 }
 
-/** What an expired lease had is the operator's loss already. */
-const expired = (state: AccountState, { lease }: LeasedCall): boolean => state.holds.find(lease)?.state === "expired";
+/** A leased call as a hold of its own. */
+function holdOf(lease: OpenLease, call: LeasedCall, expiresAtMs: number, nowMs: number): NewHold {
+  const { lease: _, offsetMs, ...its } = call;
+  const { keyId, teamId } = lease;
+  const admittedAtMs = countedAtMs(lease.grantedAtMs, offsetMs, nowMs);
+  return { ...its, keyId, teamId, admittedAtMs, expiresAtMs, rental: null };
+}
+
+/** A call that is over when it is heard of: it is charged, and what it did not use goes back to its lease. */
+function endAtOnce(state: AccountState, lease: OpenLease, hold: NewHold, end: CallEnd, nowMs: number): void {
+  const store = (ending: Ending) => {
+    const used = { chargedNanoUsd: ending.chargedNanoUsd, tokens: ending.countedTokens };
+    state.leases.set(lease.id, givenBack(without(lease.slice, hold), hold, used), lease.calls + 1);
+    countEnded(state, lease.id, hold, ending);
+  };
+  if (end.kind === "settle") settleAs(state, hold, end.said, nowMs, store);
+  else releaseAs(state, hold, end.said, nowMs, store);
+}
+
+/** A row of its own would be written to be ended at once: its lease's row has it, and it counts in its windows. */
+function countEnded(state: AccountState, lease: CallId, hold: NewHold, { countedTokens, entryId }: Ending): void {
+  const { callId, admittedAtMs } = hold;
+  const { leases, dayRequests, activities } = state;
+  leases.endedCall(lease, { callId, admittedAtMs, countedTokens, entryId, seq: dayRequests.nextSeq });
+  dayRequests.admitted(hold, admittedAtMs);
+  activities.counted(hold, admittedAtMs, countedTokens);
+}
 
 /**
- * Closes a lease, once every call that it admitted is known. Otherwise it stays held until the missing ones come by the
- * queue, or until it expires. Its row keeps nothing to count: its calls have rows of their own.
+ * Writes a lease once for all that a report said of it. It closes where every call that it admitted is known. Otherwise
+ * it stays held until the missing ones come by the queue, or until it expires.
  */
-function close(state: AccountState, id: Lease["id"], admitted: number | undefined, nowMs: number): void {
+function putBack(state: AccountState, id: Lease["id"], said: number | undefined, nowMs: number, lives: Lives): void {
   const lease = state.leases.find(id);
-  if (!lease || admitted === undefined) return;
-  if (lease.calls !== admitted) {
-    state.leases.returned(lease, admitted);
+  if (!lease) return;
+  const admitted = said ?? lease.admitted;
+  if (lease.calls === admitted) {
+    state.closeLease(id, nowMs);
     return;
   }
-  state.leases.set(lease, { ...lease.slice, requests: 0, tokens: 0 }, lease.calls);
-  state.leases.write(id, nowMs);
-  const hold = state.holds.find(id);
-  if (hold)
-    state.end(hold, { state: "released", chargedNanoUsd: 0, countedTokens: 0, endedAtMs: nowMs, entryId: null });
+  if (admitted !== undefined) state.leases.returned(id, admitted);
+  state.writeLease(id, nowMs + lives.ttlMs);
 }
 
 /** The open leases of the key or team that was acted on. */
@@ -127,8 +142,8 @@ export const leasesOf = (state: AccountState, action: ManageAction): readonly Op
 
 /** A lease where the key is live and there is room; null: the object decides call by call. */
 export function grant(state: AccountState, ask: LeaseAsk, nowMs: number, lives: Lives): Lease | null {
-  // Rentals are renewed out of the same room, and stop without it.
-  if (lives.ttlMs < LEAST_TTL_MS || state.resources.nextDueMs() !== null) return null;
+  // The turn of a rental that is short waits for leases to be over.
+  if (lives.ttlMs < LEAST_TTL_MS || state.leases.paused(nowMs)) return null;
   const found = authenticate(state, ask.keyDigest, nowMs);
   const known = state.keys.find(ask.keyDigest);
   if (!found.ok || !known) return null;
@@ -153,9 +168,9 @@ export function grant(state: AccountState, ask: LeaseAsk, nowMs: number, lives: 
   if (!again) {
     if (state.holds.find(ask.id)) return null;
     const { id: keyId, team: teamId } = caller.key;
-    const lease = { id: ask.id, keyId, teamId, grantedAtMs: nowMs, overAtMs: nowMs + OVER_MS, slice, calls: 0 };
-    state.leases.insert(lease, nowMs + lives.ttlMs);
-    state.leased(1, slice.nanoUsd, nowMs + lives.ttlMs);
+    const [grantedAtMs, ended] = [nowMs, new Set<CallId>()];
+    const lease = { id: ask.id, keyId, teamId, grantedAtMs, overAtMs: nowMs + OVER_MS, slice, calls: 0, ended };
+    state.grantLease(lease, nowMs + lives.ttlMs);
   }
   const { scopes, role, models } = caller.key;
   return {

@@ -281,6 +281,8 @@ const MIGRATIONS: readonly string[] = [
   ARCHIVE_TABLES,
   // holds.lease: Set on the hold of a lease (JSON): its requests and slots, and how many calls were reported of it.
   "ALTER TABLE holds ADD COLUMN lease TEXT;",
+  // holds.lease_calls: On a lease: its calls that were reported already ended, as JSON arrays with commas between.
+  "ALTER TABLE holds ADD COLUMN lease_calls TEXT;",
 ];
 
 const SCHEMA = "schema";

@@ -8,7 +8,6 @@
 
 import { type BudgetUse, budgetWindow } from "../../core/account/budgets.ts";
 import { type FreeReach, freeAllowance } from "../../core/account/free-calls.ts";
-import type { Progress } from "../../core/account/hold.ts";
 import { floorOf, type Money } from "../../core/account/ledger.ts";
 import type { LevelUse } from "../../core/account/limits.ts";
 import type { Key } from "../../core/account/tenant.ts";
@@ -30,7 +29,7 @@ import { Keys } from "./tables/keys.ts";
 import { Ledger } from "./tables/ledger.ts";
 import { limitedBy, type Scope } from "./tables/limit-scopes.ts";
 import { MarginWatch } from "./tables/margin-watch.ts";
-import { Leases } from "./tables/open-leases.ts";
+import { Leases, type OpenLease } from "./tables/open-leases.ts";
 import { OperatorBook } from "./tables/operator-losses.ts";
 import { Outbox } from "./tables/outbox.ts";
 import { OverrunWatch } from "./tables/overrun-watch.ts";
@@ -199,10 +198,20 @@ export class AccountState {
     this.#occupy(1, hold.amountNanoUsd);
   }
 
-  /** Counts the money of a lease: `holds` is 1 for a new one. */
-  leased(holds: 0 | 1, nanoUsd: number, dueMs: number): void {
-    this.#occupy(holds, nanoUsd);
+  grantLease(lease: OpenLease, dueMs: number): void {
+    this.leases.insert(lease, dueMs);
+    this.#occupy(1, lease.slice.nanoUsd);
     this.#nextExpiryMs = Math.min(this.#nextExpiryMs ?? dueMs, dueMs);
+  }
+
+  /** Writes what is left of a lease, and its calls that have ended. */
+  writeLease(id: CallId, dueMs: number): void {
+    this.#occupy(0, this.leases.write(id, dueMs));
+  }
+
+  closeLease(id: CallId, nowMs: number): void {
+    this.#occupy(-1, 0 - this.leases.close(id, nowMs));
+    this.#freed(goesAtMs({ state: "released", endedAtMs: nowMs }));
   }
 
   /** Sets the amount of a rental's open hold. */
@@ -219,16 +228,11 @@ export class AccountState {
     else if (hold.rental === null) this.activities.ended(hold, ending.countedTokens);
     else this.activities.held(hold, -hold.amountNanoUsd);
     this.#occupy(-1, -hold.amountNanoUsd);
-    this.#nextPruneMs = Math.min(this.#nextPruneMs ?? Number.POSITIVE_INFINITY, goesAtMs(ending));
-    if (this.#openHolds === 0) this.#nextExpiryMs = null;
-  }
-
-  renew(callId: CallId, expiresAtMs: number, progress: Progress | null): void {
-    this.holds.renew(callId, expiresAtMs, progress);
+    this.#freed(goesAtMs(ending));
   }
 
   /** Enters a charge for a hold (negative: gives back) and returns the entry's id. `countsAtMs`: see `Charge`. */
-  charge(hold: HoldRow, chargedNanoUsd: number, atMs: number, countsAtMs: number | null = null): number {
+  charge(hold: NewHold, chargedNanoUsd: number, atMs: number, countsAtMs: number | null = null): number {
     const entryId = this.ledger.charge({ ...hold, chargedNanoUsd, atMs, countsAtMs });
     this.spending.charged(hold, chargedNanoUsd, countsAtMs ?? atMs, entryId);
     return entryId;
@@ -250,13 +254,7 @@ export class AccountState {
   /** Deletes rows that are no longer needed, at most `limit` per table. */
   prune(nowMs: number, limit: number): void {
     if (this.#nextPruneMs === null || nowMs < this.#nextPruneMs) return;
-    this.ownedIds.prune(nowMs, limit);
-    this.jobs.prune(nowMs, limit);
-    this.idempotency.prune(nowMs, limit);
-    this.freeCalls.prune(nowMs, limit);
-    this.computeRequests.prune(nowMs, limit);
-    this.dayRequests.prune(nowMs, limit);
-    this.holds.prune(nowMs, limit);
+    for (const table of this.#pruned) table.prune(nowMs, limit);
     const nextMs = this.#oldestGoesMs();
     // Rows that are due already were left because of the limit, so the next pruning is due now.
     this.#nextPruneMs = nextMs === null || nextMs <= nowMs ? nextMs : nextMs + PRUNE_EVERY_MS;
@@ -264,9 +262,13 @@ export class AccountState {
 
   /** When the first row of any table may be deleted; null: there is none. */
   #oldestGoesMs(): number | null {
+    return earliest(this.#pruned.map((table) => table.nextPruneMs()));
+  }
+
+  /** The sums of requests go before the holds that they cover. */
+  get #pruned() {
     const { holds, dayRequests, ownedIds, jobs, idempotency, freeCalls, computeRequests } = this;
-    const tables = [holds, dayRequests, ownedIds, jobs, idempotency, freeCalls, computeRequests];
-    return earliest(tables.map((table) => table.nextPruneMs()));
+    return [ownedIds, jobs, idempotency, freeCalls, computeRequests, dayRequests, holds];
   }
 
   /** When the alarm has work to do; null: never, as things are. */
@@ -281,6 +283,12 @@ export class AccountState {
       resources.nextDueMs(),
       keys.nextWarnMs(),
     ]);
+  }
+
+  /** A hold has ended whose row may go then. */
+  #freed(goesMs: number): void {
+    this.#nextPruneMs = Math.min(this.#nextPruneMs ?? Number.POSITIVE_INFINITY, goesMs);
+    if (this.#openHolds === 0) this.#nextExpiryMs = null;
   }
 
   #occupy(holds: number, nanoUsd: number): void {

@@ -9,6 +9,7 @@
  */
 import { connect } from "cloudflare:sockets";
 import { joinBytes } from "../../core/formats/bytes.ts";
+import type { After } from "../../gateway/ports.ts";
 
 /** Longer than a region on the same continent takes to refuse a connection, ms. */
 const REFUSAL_MS = 50;
@@ -102,15 +103,16 @@ export const listens = async (baseUrl: string): Promise<boolean> => (await knock
  *
  * Returns the function that ends the watch.
  */
-export function whenOutOfReach(baseUrl: string, connectMs: number, onSilent: () => void): () => void {
+export function whenOutOfReach(baseUrl: string, connectMs: number, onSilent: () => void, wait: After): () => void {
   let over = false;
-  const timer = setTimeout(async () => {
+  const tryIt = async () => {
     const knocked = await knock(baseUrl, connectMs / 2);
     if (knocked === "silent" && !over) onSilent();
-  }, connectMs / 2);
+  };
+  const stop = wait(connectMs / 2, () => void tryIt());
   return () => {
     over = true;
-    clearTimeout(timer);
+    stop();
   };
 }
 

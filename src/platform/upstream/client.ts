@@ -7,7 +7,7 @@
 
 import { DEFAULT_TIMEOUTS, type RoutingSnapshot, type Target, type UpstreamRow } from "../../core/routing/routes.ts";
 import type { Health } from "../../core/routing/target-health.ts";
-import type { UpstreamAnswer, UpstreamRequest, Upstreams } from "../../gateway/ports.ts";
+import type { After, UpstreamAnswer, UpstreamRequest, Upstreams } from "../../gateway/ports.ts";
 import type { PlatformSecrets } from "../secrets.ts";
 import { listens, sendable, whenOutOfReach } from "./careful-body.ts";
 
@@ -15,7 +15,7 @@ import { listens, sendable, whenOutOfReach } from "./careful-body.ts";
 const MAX_WORDS = 1024;
 
 /** `health`: what this isolate knows of its targets; lives as long as the isolate. */
-export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstreams {
+export function upstreamsWith(secrets: PlatformSecrets, health: Health, wait: After): Upstreams {
   // Decrypted credentials, so that they can be removed from the upstream's error texts.
   const opened = new Map<string, string>();
   // A credential sealed with another MASTER_KEY makes its upstream unusable until the operator sets it again.
@@ -27,26 +27,29 @@ export function upstreamsWith(secrets: PlatformSecrets, health: Health): Upstrea
       const credential = upstream && (await open(upstream));
       if (!upstream || credential === undefined || request.signal.aborted) return { kind: "refused" };
       opened.set(upstream.id, credential);
-      return call(upstream, credential, request);
+      return call(upstream, credential, request, wait);
     },
     scrub: (message, target, routing) => scrub(message, target, routing, opened.get(target.upstream)),
   };
 }
 
-async function call(upstream: UpstreamRow, credential: string, request: UpstreamRequest): Promise<UpstreamAnswer> {
+async function call(
+  upstream: UpstreamRow,
+  credential: string,
+  request: UpstreamRequest,
+  wait: After,
+): Promise<UpstreamAnswer> {
   // A snapshot written by an earlier version may lack some.
   const { connectMs, firstByteMs, answerMs, idleMs, totalMs } = { ...DEFAULT_TIMEOUTS, ...upstream.timeouts };
   const streamed = request.patience === "stream";
   const sentAtMs = Date.now();
-  const deadline = new AbortController();
+  const ours = new AbortController();
+  const cancel = () => ours.abort();
   let timedOut = false;
-  const timer = setTimeout(
-    () => {
-      timedOut = true;
-      deadline.abort();
-    },
-    streamed ? firstByteMs : answerMs,
-  );
+  const stopWaiting = wait(streamed ? firstByteMs : answerMs, () => {
+    timedOut = true;
+    cancel();
+  });
   const headers: Record<string, string> = {
     authorization: `Bearer ${credential}`,
     accept: request.accept,
@@ -57,17 +60,20 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
   };
   const sent = sendable(request.body, request.careful);
   let outOfReach = false;
-  const calm = whenOutOfReach(upstream.baseUrl, connectMs, () => {
+  const silent = () => {
     outOfReach = true;
-    deadline.abort();
-  });
+    cancel();
+  };
+  const calm = whenOutOfReach(upstream.baseUrl, connectMs, silent, wait);
+  // Never removed: the body is still to be read then. It goes when the signal does. `AbortSignal.any` costs more.
+  request.signal.addEventListener("abort", cancel);
   try {
     const response = await fetch(upstream.baseUrl + request.path, {
       method: request.method,
       headers,
       body: sent.body,
       redirect: "manual",
-      signal: AbortSignal.any([request.signal, deadline.signal]),
+      signal: ours.signal,
     });
     const region = response.headers.get("x-service-region") ?? upstream.region;
     const leftMs = request.patience === "whole" ? answerMs - (Date.now() - sentAtMs) : totalMs;
@@ -90,7 +96,7 @@ async function call(upstream: UpstreamRow, credential: string, request: Upstream
     return { kind: closed ? "unreachable" : "lost" };
   } finally {
     calm();
-    clearTimeout(timer);
+    stopWaiting();
   }
 }
 

@@ -6,19 +6,19 @@
  * as its client likes.
  */
 import { DEFAULT_TIMEOUTS, type UpstreamRow } from "../../core/routing/routes.ts";
-import type { PassedAnswer, PassedRequest, Services } from "../../gateway/ports.ts";
+import type { After, PassedAnswer, PassedRequest, Services } from "../../gateway/ports.ts";
 import { type PlatformSecrets, serviceSeal } from "../secrets.ts";
 import { whenOutOfReach } from "./careful-body.ts";
 import { isKeyRefused } from "./service-key.ts";
 
-export function servicesWith(secrets: Pick<PlatformSecrets, "unseal">): Services {
+export function servicesWith(secrets: Pick<PlatformSecrets, "unseal">, wait: After): Services {
   return {
     async pass(upstream, request) {
       const { service } = upstream;
       if (!service) return { kind: "unusable" };
       const key = await secrets.unseal(serviceSeal(upstream.id), service.sealedKey).catch(() => undefined);
       if (key === undefined) return { kind: "unusable" };
-      const answer = await pass(upstream, key, request);
+      const answer = await pass(upstream, key, request, wait);
       if (answer.kind !== "answer" || ![401, 403].includes(answer.response.status)) return answer;
       if (!(await isKeyRefused(upstream, service.sealedKey, key))) return answer;
       // The upstream's words are the operator's, and no pod was asked.
@@ -28,7 +28,7 @@ export function servicesWith(secrets: Pick<PlatformSecrets, "unseal">): Services
   };
 }
 
-async function pass(upstream: UpstreamRow, key: string, request: PassedRequest): Promise<PassedAnswer> {
+async function pass(upstream: UpstreamRow, key: string, request: PassedRequest, wait: After): Promise<PassedAnswer> {
   const { connectMs, firstByteMs } = { ...DEFAULT_TIMEOUTS, ...upstream.timeouts };
   const deadline = new AbortController();
   let [timedOut, over] = [false, false];
@@ -44,7 +44,7 @@ async function pass(upstream: UpstreamRow, key: string, request: PassedRequest):
   const upload = request.body && new Upload(request.body, request.bodyBytes);
   if (upload) void upload.sent.then(waitForFirstByte);
   else waitForFirstByte();
-  const calm = whenOutOfReach(upstream.baseUrl, connectMs, () => deadline.abort());
+  const calm = whenOutOfReach(upstream.baseUrl, connectMs, () => deadline.abort(), wait);
   try {
     const response = await fetch(upstream.baseUrl + request.path, {
       method: request.method,

@@ -191,6 +191,17 @@ describe("an isolate reports", () => {
     expect(holder.report(newId, START_MS)?.report.over).toEqual([{ id: ask.id, admitted: 0 }]);
   });
 
+  it("a lease that a lost answer may have granted as one that admitted nothing, where the repeated report got none", () => {
+    const holder = holderWith();
+    for (let call = 0; call < 3; call++) holder.admitted(digestOf(0), 1, 1, START_MS + 600);
+    const said = holder.report(newId, START_MS + 600);
+    const [ask] = said?.report.asks ?? [];
+    if (!said || !ask) throw new Error("nothing asked");
+    holder.failed(said, START_MS + 610);
+    holder.confirmed(said, { leases: [null] });
+    expect(holder.report(newId, START_MS + 700)?.report.over).toContainEqual({ id: ask.id, admitted: 0 });
+  });
+
   it("by one sender at a time: the next one begins where the last is silent, or has sent for long", () => {
     const holder = holderWith();
     const first = holder.beginSending(START_MS);

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { Lifetime } from "../../../src/gateway/stream/call-lifetime.ts";
+import { after } from "../../../src/gateway/timer.ts";
 
-const ports = { now: () => Date.now(), log: () => undefined };
+const ports = { now: () => Date.now(), after, log: () => undefined };
 
 test("a client that leaves in the course of its call ends it", () => {
   const client = new AbortController();

@@ -4,6 +4,7 @@ import type { Hold, Progress } from "../../../src/core/account/hold.ts";
 import { asId, type CallId, type KeyId } from "../../../src/core/ids.ts";
 import type { AccountPort } from "../../../src/gateway/ports.ts";
 import { type Cut, HoldKeeper } from "../../../src/gateway/stream/keep-hold.ts";
+import { after } from "../../../src/gateway/timer.ts";
 
 const LIFE_MS = 120_000;
 const LONGEST_MS = 3_480_000;
@@ -40,7 +41,7 @@ function keep(
       },
     }) as unknown as AccountPort;
   const cut = (why: Cut) => void cuts.push({ atMs: Date.now() - startedAtMs, why });
-  const ports = { now, log: () => undefined };
+  const ports = { now, after, log: () => undefined };
   const keeper = new HoldKeeper({ hold, account, progress: () => PROGRESS, cut }, ports);
   return { keeper, renewals, cuts };
 }

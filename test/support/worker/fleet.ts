@@ -79,6 +79,11 @@ export class Fleet {
     return this.#fired;
   }
 
+  /** Whether this is an account of this fleet. What names no account counts as this fleet's too. */
+  isOf(account: string | undefined): boolean {
+    return account === undefined || this.renters.some((renter) => renter.account === account);
+  }
+
   /** A GPU type that the service rents at `costUsd` and the operator at `priceUsd`, an hour. */
   async region(id: string, costUsd: number, priceUsd: number): Promise<void> {
     this.service.region(id, `GPU ${id}`, costUsd);

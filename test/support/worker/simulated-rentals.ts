@@ -19,10 +19,10 @@ export let fleet: Fleet;
 let logged: string[];
 let made = 0;
 
-/** Before and after each test of the file that calls it. */
-export function withFleet(): void {
+/** Before and after each test of the file that calls it. `dayMs`: the day of storage. */
+export function withFleet(dayMs = 12 * HOUR_MS): void {
   beforeEach(() => {
-    Object.assign(env, { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(12 * HOUR_MS) });
+    Object.assign(env, { COMPUTE_HOUR_MS: String(HOUR_MS), COMPUTE_DAY_MS: String(dayMs) });
     logged = [];
     vi.spyOn(console, "log").mockImplementation((line: unknown) => {
       logged.push(typeof line === "string" ? line : JSON.stringify(line));
@@ -60,6 +60,8 @@ export const ranMs = (renter: Renter) => fleet.service.executions(renter.seat).r
 export const audit = (renter: Renter) => fleet.accountStub(renter).audit();
 export const changes = (renter: Renter) =>
   fleet.service.calls.filter(({ account, method }) => account === renter.seat && method !== "GET");
-export const events = (name: string) => logged.filter((line) => line.includes(`"${name}"`));
+/** Log lines of an event; none of what a test before this one left running. */
+export const events = (name: string) =>
+  logged.filter((line) => line.includes(`"${name}"`) && fleet.isOf(JSON.parse(line).account));
 export const untilEnded = (renter: Renter, id: number, withinMs = 300_000) =>
   fleet.until("ended", async () => (await fleet.instance(renter, id)).status === "terminated", withinMs, 7_000);

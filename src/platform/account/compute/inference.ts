@@ -19,6 +19,7 @@ import { tenantPrices } from "../../../core/pricing/prices.ts";
 import type { Refusal } from "../../../core/refusal.ts";
 import type { AccountState } from "../state.ts";
 import type { PlacedInference } from "../tables/inference-rentals.ts";
+import { LEASED_AGAIN_MS, unlessLeased } from "./leased-room.ts";
 import { bookActs } from "./rental-bookings.ts";
 
 const TURNS_AT_ONCE = 200;
@@ -93,8 +94,10 @@ function storeInference(state: AccountState, placed: PlacedInference, acts: read
   bookActs(state, placed, acts, nowMs);
   const roomNanoUsd = Math.min(moneyRoom(state.money()), budgetRoom(budgetsOf(state, nowMs)));
   const facts = { ...state.lengths, roomNanoUsd, graceDays: null, mounted: false };
-  const turn = turnInference(placed.row, nowMs, facts);
+  const taken = unlessLeased(state, facts, nowMs, (its) => turnInference(placed.row, nowMs, its));
+  const turn = taken ?? { row: placed.row, acts: [] };
   bookActs(state, { ...placed, row: turn.row }, turn.acts, nowMs);
-  state.resources.put({ ...placed, row: turn.row }, !isOver(turn.row), inferenceDueMs(turn.row, state.lengths));
+  const dueMs = taken ? inferenceDueMs(turn.row, state.lengths) : nowMs + LEASED_AGAIN_MS;
+  state.resources.put({ ...placed, row: turn.row }, !isOver(turn.row), dueMs);
   return turn.row;
 }

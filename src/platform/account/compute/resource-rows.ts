@@ -29,6 +29,7 @@ import { earliest } from "../earliest.ts";
 import type { AccountState } from "../state.ts";
 import type { Placed } from "../tables/resources.ts";
 import { setInferenceBack, turnInferenceDue, turnUnpaidInference } from "./inference.ts";
+import { LEASED_AGAIN_MS, unlessLeased } from "./leased-room.ts";
 import { bookActs } from "./rental-bookings.ts";
 import { machineBefore, tellMachine } from "./resource-alerts.ts";
 
@@ -49,11 +50,13 @@ export function store(state: AccountState, placed: Placed, acts: readonly Act[],
   }
   bookActs(state, { ...placed, row }, acts, nowMs);
   const facts = turnFacts(state, row, nowMs);
-  const turn = rowTurned(row, nowMs, facts);
+  const taken = unlessLeased(state, facts, nowMs, (its) => rowTurned(row, nowMs, its));
+  const turn = taken ?? { row, acts: [] };
   const after = { ...placed, row: turn.row as RentedRow };
   bookActs(state, after, turn.acts, nowMs);
   const before = machineBefore(state, after.row);
-  state.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs));
+  const againMs = taken ? null : nowMs + LEASED_AGAIN_MS;
+  state.resources.put(after, rowIsLive(turn.row), dueMs(turn.row, facts, nowMs, againMs));
   if (isMachine(after.row)) tellMachine(state, before, after.row, nowMs);
   if (isMachine(after.row) && after.row.seen.state === "ended") turnUnmounted(state, after.row, nowMs);
   return turn.row;
@@ -168,12 +171,17 @@ function callDueMs(row: ResourceRow, nowMs: number): number | null {
   return call.do === "send" ? nowMs : call.do === "wait" ? call.atMs : null;
 }
 
-/** When its money or its wants have something to do by themselves. */
-function dueMs(row: ResourceRow, facts: Pick<TurnFacts, "graceDays" | keyof Lengths>, nowMs: number): number | null {
+/** When its money or its wants have something to do by themselves. `againMs`: set if its turn waits until then. */
+function dueMs(
+  row: ResourceRow,
+  facts: Pick<TurnFacts, "graceDays" | keyof Lengths>,
+  nowMs: number,
+  againMs: number | null,
+): number | null {
   const rental = rentalOf(row);
-  const turnMs = rental && turnDueMs(rental, facts);
+  const turnMs = againMs ?? (rental && turnDueMs(rental, facts));
   // The turn was just taken: what is due all the same waits for something, as a deletion waits for an unmount.
-  const laterMs = turnMs !== null && isStorage(row) ? Math.max(turnMs, nowMs + BLOCKED_MS) : turnMs;
+  const laterMs = turnMs !== null && againMs === null && isStorage(row) ? Math.max(turnMs, nowMs + BLOCKED_MS) : turnMs;
   const unheardMs = rowInTransition(row, nowMs) ? nowMs + UNHEARD_MS : null;
   const soughtMs = rowSoughtUntilMs(row);
   return earliest([

@@ -12,6 +12,7 @@ import type { CallId, KeyId, TeamId } from "../../../core/ids.ts";
 import type { UnitPrices } from "../../../core/pricing/prices.ts";
 import { earliest } from "../earliest.ts";
 import type { Sql } from "../schema.ts";
+import { endedOf } from "./lease-calls.ts";
 import type { Party } from "./limit-scopes.ts";
 
 export type HoldState = "open" | Exclude<HoldEnd["state"], "unknown">;
@@ -102,8 +103,10 @@ type StoredRecent = {
   amount_nano_usd: number;
   counted_tokens: number;
   admitted_at_ms: number;
+  ended_at_ms: number | null;
   rental: number | null;
   lease: string | null;
+  lease_calls: string | null;
 };
 
 export class Holds {
@@ -234,9 +237,13 @@ export class Holds {
     );
   }
 
-  /** All open holds and those that ended at `sinceMs` or later; this includes every hold admitted since then. */
+  /**
+   * All open holds and those that ended at `sinceMs` or later, and the ended calls of such leases; this includes all
+   * that was admitted since then.
+   */
   *recent(sinceMs: number): Iterable<RecentHold> {
-    const columns = "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms, rental, lease";
+    const columns =
+      "seq, open, key_id, team_id, amount_nano_usd, counted_tokens, admitted_at_ms, ended_at_ms, rental, lease, lease_calls";
     const rows = this.#sql.exec<StoredRecent>(
       `SELECT ${columns} FROM holds WHERE open = 1 UNION ALL SELECT ${columns} FROM holds WHERE open = 0 AND due_ms >= ?`,
       sinceMs + HOLD_KEPT_MS,
@@ -253,6 +260,7 @@ export class Holds {
         rental: row.rental,
         lease: restIn(row.lease),
       };
+      if (row.lease_calls !== null) yield* endedOf({ ...row, lease_calls: row.lease_calls });
     }
   }
 }

@@ -69,6 +69,11 @@ export class Activities {
     this.#occupy(hold, 1, hold.amountNanoUsd);
   }
 
+  /** Counts a call that has ended already: it takes no slot and no money. */
+  counted(party: Party, atMs: number, tokens: number): void {
+    this.#count(party, atMs, tokens);
+  }
+
   /** Frees the slot and the money. `countedTokens` replaces, in the same bucket, what was counted at admission. */
   ended(
     hold: Party & { amountNanoUsd: number; countedTokens: number; admittedAtMs: number },

@@ -54,7 +54,9 @@ export class Spending {
   /** Counts a charge entered in the ledger as `entryId`; a negative one gives back. */
   charged(party: Party, amountNanoUsd: number, atMs: number, entryId: number): void {
     const day = dayOf(atMs);
-    if (amountNanoUsd > 0) this.#charged.push(party);
+    const last = this.#charged.at(-1);
+    const again = last?.keyId === party.keyId && last.teamId === party.teamId;
+    if (amountNanoUsd > 0 && !again) this.#charged.push(party);
     for (const subject of subjectsOf(party)) {
       addTo(this.#tail, subject, day, amountNanoUsd);
       this.#last.set(subject, atMs);
