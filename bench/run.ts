@@ -3,11 +3,13 @@
  *
  *     --rounds 7       how many rounds
  *     --only a,b       figures by name (--list names them); writes nothing
+ *     --targets        figures that have a target; writes nothing
  *     --quick          two short rounds, to see that it runs; writes nothing
  *     --write          writes the table all the same
  *     --no-pin         leaves processes where the system puts them
- *     --leases         admits calls of hot keys out of leases
- *     --beside .       measures the gateway of that checkout too, without leases, pair by pair; writes nothing
+ *     --no-leases      asks the account's object for each call
+ *     --beside .       measures the gateway of that checkout too, pair by pair; writes nothing
+ *     --beside-leases off   that gateway without leases; `on` otherwise
  *     --rpc-delay 20   calls to an account's object take so many ms longer, on both; writes nothing
  *     --disk           keeps the storage on disk, where memory is the default
  */
@@ -49,13 +51,15 @@ const { values: flags } = parseArgs({
   options: {
     rounds: { type: "string" },
     only: { type: "string" },
+    targets: { type: "boolean", default: false },
     quick: { type: "boolean", default: false },
     write: { type: "boolean", default: false },
     list: { type: "boolean", default: false },
     "no-pin": { type: "boolean", default: false },
     disk: { type: "boolean", default: false },
-    leases: { type: "boolean", default: false },
+    "no-leases": { type: "boolean", default: false },
     beside: { type: "string" },
+    "beside-leases": { type: "string", default: "on" },
     "rpc-delay": { type: "string", default: "0" },
   },
 });
@@ -119,7 +123,7 @@ async function main(): Promise<void> {
     beside,
     upstream,
     load,
-    place: { cores, storage, leases: flags.leases },
+    place: { cores, storage, leases: !flags["no-leases"] },
     portkey,
     notes,
     scale: flags.quick ? QUICK_SCALE : 1,
@@ -142,7 +146,7 @@ async function main(): Promise<void> {
   out(`\n${document(text, conditions)}`);
   if (beside) out(besideTable(measured));
   const own = beside === null && delayMs === 0;
-  if (own && (flags.write || !(flags.quick || flags.only))) writeResults(document(text, conditions));
+  if (own && (flags.write || !(flags.quick || flags.only || flags.targets))) writeResults(document(text, conditions));
 }
 
 /** Replaces the table; what other commands measured stands below it and stays. */
@@ -154,6 +158,7 @@ function writeResults(results: string): void {
 }
 
 function choose(): readonly Figure[] {
+  if (flags.targets) return FIGURES.filter(({ rows }) => rows.some(({ target }) => target !== undefined));
   if (!flags.only) return FIGURES;
   const names = flags.only.split(",");
   const unknown = names.filter((name) => !FIGURES.some((figure) => figure.name === name));
@@ -210,7 +215,7 @@ async function measure(figure: Figure, side: Side, shared: ReadonlyMap<Side, Sub
 async function start(side: Side, { bundles, beside, upstream, place, portkey }: World): Promise<Subject> {
   const subject =
     side === BESIDE && beside
-      ? await startSubject(beside, upstream.port, { ...place, leases: false }, null, BESIDE)
+      ? await startSubject(beside, upstream.port, { ...place, leases: flags["beside-leases"] !== "off" }, null, BESIDE)
       : await startSubject(bundles, upstream.port, place, portkey);
   running.onEnd(subject.stop);
   return subject;
