@@ -2,9 +2,9 @@
  * `npm run proof`: in full what `npm test` does in short. Each property of the core 5,000 times, 300 random histories
  * of an account, of video jobs and of reports, reports over ten million calls, ten long histories of rented machines
  * and five of storage, a thousand machines for three days, a year of an archive, an export of ten million calls, kills
- * at each point, the console's first page, everything with leases, the memory of all large bodies, the mutants of the
- * core's decisions, and two soaks of ten minutes with kills, with leases and without. Takes hours; ends at the first
- * step that fails.
+ * at each point, the console's first page, real processes without leases and workerd with them, the memory of all large
+ * bodies, the mutants of the core's decisions, and two soaks of ten minutes with kills, with leases and without. Takes
+ * hours; ends at the first step that fails.
  */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -13,8 +13,10 @@ const root = join(import.meta.dirname, "..");
 const node = process.execPath;
 const vitest = join(root, "node_modules/vitest/vitest.mjs");
 
-const TABLES_OF_INPUT = ["input/hostile.test", "hostile-json", "cli-apply"];
+const TABLES_OF_INPUT = ["input/hostile.test", "hostile-json", "input/uploads", "input/compute-rows", "cli-apply"];
 const TABLES_OF_TENANTS = ["resale-leaks", "isolation/ids", "books-at-scale", "money/teams"];
+const COMPUTE_ANSWERS = ["compute-late", "compute-lies", "compute-counts", "hourly-instances"];
+const CLOCKS_AND_SIZES = ["compute-away", "compute-outages", "account-clock", "account-sizes"];
 const STEPS: readonly { what: string; args: string[]; env?: Record<string, string> }[] = [
   {
     what: "properties",
@@ -47,8 +49,8 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { EVENTS: "10000000" },
   },
   {
-    what: "late and lost answers of each verb of compute, a thousand machines for three days",
-    args: [vitest, "run", "--project", "worker", "compute-late", "compute-lies", "compute-counts", "hourly-instances"],
+    what: "late and lost answers of each verb of compute, a thousand machines for three days, hours away, clocks set back, 200 large keys",
+    args: [vitest, "run", "--project", "worker", ...COMPUTE_ANSWERS, ...CLOCKS_AND_SIZES],
     env: { PROOF: "1" },
   },
   {
@@ -93,6 +95,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
       "fault-matrix",
       "endpoints-charges",
       "relay",
+      "test/clients/",
       ...TABLES_OF_INPUT,
       ...TABLES_OF_TENANTS,
     ],
@@ -110,8 +113,13 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
     env: { PROOF: "1" },
   },
   {
-    what: "everything against real processes, with leases on",
+    what: "everything against real processes, without leases",
     args: [vitest, "run", "--project", "e2e", "--maxWorkers", "3"],
+    env: { LEASES: "off" },
+  },
+  {
+    what: "everything inside workerd, with leases",
+    args: [vitest, "run", "--project", "worker", "--maxWorkers", "3"],
     env: { LEASES: "on" },
   },
   {
@@ -132,7 +140,7 @@ const STEPS: readonly { what: string; args: string[]; env?: Record<string, strin
   { what: "one account as fast as the machine can", args: [join(root, "bench/one-account.ts")] },
   { what: "mutants", args: [join(root, "scripts/mutants.ts")] },
   { what: "soak", args: [join(root, "test/soak/soak.ts"), "--minutes", "10"] },
-  { what: "soak with leases", args: [join(root, "test/soak/soak.ts"), "--minutes", "10", "--leases"] },
+  { what: "soak without leases", args: [join(root, "test/soak/soak.ts"), "--minutes", "10", "--no-leases"] },
 ];
 
 for (const { what, args, env } of STEPS) {

@@ -44,7 +44,8 @@ export const failuresOf = (chat: Chat): Record<(typeof FAILURES)[number], Act> =
     const { apiKey, ended } = await busyKey(at);
     expect(await chat.ask({ ...at, apiKey, model: at.names.chat })).toMatch(SPOKEN);
     await ended;
-    expect(at.sent.map(({ status }) => status)).toEqual([200, 429, 200]);
+    // How often it is told to come back depends on how long the other call takes here.
+    expect(at.sent.map(({ status }) => status).join(" ")).toMatch(/^200( 429)+ 200$/);
   }),
 
   unavailable: paying(1, async (at) => {

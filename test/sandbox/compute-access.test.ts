@@ -8,7 +8,7 @@ beforeAll(async () => {
   tenant = await Tenant.make();
   await tenant.set({ keys: KEYS });
   // The first call loads the whole sandbox.
-}, 30_000);
+});
 
 const KEYS = [
   { key: "k-admin", user: 8, role: "admin" },

@@ -8,7 +8,7 @@ import { BASE, call, frames, type Json, json, post } from "../support/worker/san
 beforeAll(async () => {
   // The first call loads the whole sandbox.
   await call("/_sandbox/compute/clock");
-}, 30_000);
+});
 
 describe("service paths", () => {
   let own: Tenant;

@@ -7,7 +7,7 @@ let tenant: Tenant;
 beforeAll(async () => {
   tenant = await Tenant.make({ balance_usd: 100_000, region: { node_count: 100 } });
   // The first call loads the whole sandbox.
-}, 30_000);
+});
 
 const INSTANCE_FIELDS = [
   ...["id", "name", "status", "region_id", "gpu_type", "gpu_count", "container_image", "startup_command"],

@@ -1,6 +1,7 @@
 /**
- * One real process for all e2e files of a project that do not kill or restart it. Vitest runs `setup` once before them;
- * each file gets at it by `world()`.
+ * Real processes for all e2e files of a project that do not kill or restart one. Vitest runs `setup` once before them;
+ * each file gets at one by `world()`, all files of a worker at the same. Those of `e2e` are two: each change of routing
+ * reads all models, aliases and instances again, and what all files make on one would cost a tenth of the run.
  */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +17,7 @@ export interface SharedTollgate {
 }
 declare module "vitest" {
   export interface ProvidedContext {
-    tollgate: SharedTollgate;
+    tollgates: readonly SharedTollgate[];
   }
 }
 
@@ -24,11 +25,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const made: string[] = [];
   const env = project.config.env as Record<string, string>;
   if (process.env[STARTED_STATE] === undefined) made.push(...(await startOnce()));
-  const shared = await TollgateProcess.start({ env });
-  const { url, sandboxUrl, stateDir, logFile } = shared;
-  project.provide("tollgate", { url, sandboxUrl, stateDir, logFile });
+  const count = project.name === "e2e" ? 2 : 1;
+  const shared = await Promise.all(Array.from({ length: count }, () => TollgateProcess.start({ env })));
+  const told = shared.map(({ url, sandboxUrl, stateDir, logFile }) => ({ url, sandboxUrl, stateDir, logFile }));
+  project.provide("tollgates", told);
   return async () => {
-    await shared.stop();
+    for (const one of shared) await one.stop();
     for (const dir of made) rmSync(dir, { recursive: true, force: true });
   };
 }

@@ -38,7 +38,7 @@ describe.runIf(hasBrowser)("trouble", () => {
   const answers = (how: (route: Route) => Promise<void>) => page.route("**/console/api/admin/**", how);
 
   test("a gateway that is down: each page says so, and goes on when it is up again", async () => {
-    for (const path of partOf(OF_OPERATOR, 3)) {
+    for (const path of partOf(OF_OPERATOR, 5)) {
       await visit(page, "/nowhere");
       await answers((route) => route.abort());
       await visit(page, path);
@@ -119,7 +119,7 @@ describe.runIf(hasBrowser)("trouble", () => {
       `/accounts/${tenant.account}/statement?month=x`,
       `/accounts/${tenant.account}/nothing`,
     ];
-    for (const path of partOf(addresses, 2)) {
+    for (const path of partOf(addresses, 3)) {
       await visit(page, path);
       expect((await page.locator("main").textContent())?.length, path).toBeGreaterThan(20);
     }

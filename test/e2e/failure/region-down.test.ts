@@ -11,6 +11,7 @@ import { Operator, unique } from "../../support/operator.ts";
 import { ownInputTokens } from "../../support/own-count.ts";
 import { TollgateProcess } from "../../support/process.ts";
 import { jsonTo } from "../../support/service.ts";
+import { allowedMs } from "../../support/slowness.ts";
 import { type Behaviour, TcpProxy } from "../../support/tcp-proxy.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import {
@@ -212,8 +213,10 @@ for (const [way, fallen] of partOf(ways, 2)) {
     expect(percentile(by(ofFirst), 0.5)).toBeLessThan(asQuickAs(percentile(by(ofSecond), 0.5)));
     const before = told.filter(({ fromMs, toMs }) => fromMs >= startedAtMs && toMs < downAtMs);
     const down = told.filter(({ fromMs }) => fromMs >= downAtMs + 500 && fromMs < backAtMs);
-    expect(percentile(down, 0.95)).toBeLessThan(asQuickAs(percentile(before, 0.95)));
-    expect(percentile(back, 0.95)).toBeLessThan(asQuickAs(percentile(before, 0.95)));
+    // Half a minute lies between them, in which others may have begun to use the machine.
+    const asBefore = allowedMs(asQuickAs(percentile(before, 0.95)));
+    expect(percentile(down, 0.95)).toBeLessThan(asBefore);
+    expect(percentile(back, 0.95)).toBeLessThan(asBefore);
 
     await expectChargedOnce(tenant, told);
   });

@@ -94,7 +94,9 @@ describe("a body that drips", () => {
     const body = JSON.stringify({ model, max_tokens: 1, messages: [{ role: "user", content: "x".repeat(2 * MB) }] });
     const started = performance.now();
     const response = await send(other, body);
-    expect([response.status, performance.now() - started < 5_000]).toEqual([402, true]);
+    const tookMs = performance.now() - started;
+    expect(response.status).toBe(402);
+    expect(tookMs).toBeLessThan(allowedMs(5_000));
     await eventually("one of them is let go", () => clients.some(({ text }) => text.includes("overloaded")));
     for (const client of clients) client.reset();
   });

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { eventually, sleep } from "../../support/eventually.ts";
 import { usageEventsOf } from "../../support/joined-books.ts";
 import { RawClient } from "../../support/raw-client.ts";
-import { type Asked, callOf, jsonTo, pricesOf, serviceFor, type Used, useOf } from "../../support/service.ts";
+import { type Asked, callOf, jsonTo, pricesOf, serviceFor, useOf } from "../../support/service.ts";
 import type { Tenant } from "../../support/tenant.ts";
 import { ScriptedUpstream } from "../../support/upstream.ts";
 import { world } from "../../support/world.ts";
@@ -55,12 +55,13 @@ describe.concurrent("a client that leaves right after sending", () => {
       await sleep(300);
       const audit = await atRest(own, true);
       expect(audit).toMatchObject({ ok: true, problems: [], held_usd: 0 });
-      const log = (await operator.sandbox.allExecutions()) as Used[];
+      const events = usageEventsOf(stateDir, own.account);
+      const log = await operator.sandbox.callsOf(...events.map(({ event_id }) => event_id));
       const charges = await own.charges();
       const charged = new Map(charges.map(({ call_id, amount_usd }) => [call_id, -amount_usd]));
       expect(charged.size).toBe(charges.length);
-      for (const { event_id } of usageEventsOf(stateDir, own.account)) {
-        const executed = log.filter(({ request_id }) => request_id === event_id).length;
+      for (const { event_id } of events) {
+        const executed = log.filter((one) => one.executed && one.request_id === event_id).length;
         if (executed > 0) expect([event_id, executed, (charged.get(event_id) ?? 0) > 0]).toEqual([event_id, 1, true]);
         // A stream may be left on its way to the service: it is charged as sent, for its input.
         else if (!STREAMS.includes(endpoint)) expect(charged.has(event_id)).toBe(false);
