@@ -11,7 +11,7 @@ export interface Count {
   readonly seconds: number;
   /** Of each failed test its file and name, then how it failed; of a failed check its last lines. */
   readonly failures?: readonly string[];
-  /** File and name of each test that failed first and passed when it was tried again. */
+  /** Of each test that failed first and passed when it was tried again its file and name, then how it failed. */
   readonly secondTries?: readonly string[];
 }
 /** Of vitest's JSON report what matters here. */
@@ -22,12 +22,14 @@ export interface Report {
     readonly name: string;
     readonly status: string;
     readonly message: string;
-    readonly assertionResults: readonly {
-      readonly status: string;
-      readonly fullName: string;
-      readonly failureMessages: readonly string[];
-    }[];
+    readonly assertionResults: readonly Test[];
   }[];
+}
+
+interface Test {
+  readonly status: string;
+  readonly fullName: string;
+  readonly failureMessages: readonly string[];
 }
 
 const MOST_LINES = 12;
@@ -43,7 +45,7 @@ export function totals(counts: readonly Count[], chromium: string | undefined): 
   const failures = counts.flatMap((count) => count.failures ?? []).map((failure) => `\n${failure}\n`);
   const failed = failures.length > 0 ? `\nFailed:\n${failures.join("")}` : "";
   const tries = counts.flatMap((count) => count.secondTries ?? []);
-  const again = tries.length > 0 ? `\nPassed on a second try:\n${tries.join("\n")}\n` : "";
+  const again = tries.length > 0 ? `\nPassed on a second try:\n${tries.map((tried) => `\n${tried}\n`).join("")}` : "";
   return `${failed}${again}${missing}\n${lines.join("\n")}\n\n${sum("passed")} passed, ${sum("failed")} failed\n`;
 }
 
@@ -53,7 +55,7 @@ export function failuresOf(testResults: Report["testResults"], root: string): st
     const file = name.replace(`${root}/`, "");
     const failed = assertionResults.filter((test) => test.status === "failed");
     if (status === "failed" && failed.length === 0) return [`${file}\n${firstLines(message)}`];
-    return failed.map((test) => `${file} > ${test.fullName}\n${firstLines(test.failureMessages.join("\n"))}`);
+    return failed.map((test) => headed(name, test, root));
   });
 }
 
@@ -62,8 +64,12 @@ export function secondTriesOf(testResults: Report["testResults"], root: string):
   return testResults.flatMap(({ name, assertionResults }) =>
     assertionResults
       .filter((test) => test.status === "passed" && test.failureMessages.length > 0)
-      .map((test) => `${name.replace(`${root}/`, "")} > ${test.fullName}`),
+      .map((test) => headed(name, test, root)),
   );
+}
+
+function headed(file: string, test: Test, root: string): string {
+  return `${file.replace(`${root}/`, "")} > ${test.fullName}\n${firstLines(test.failureMessages.join("\n"))}`;
 }
 
 const OF_THE_RUNTIME = new RegExp(
