@@ -5,7 +5,8 @@ import { MODEL_KINDS } from "./catalog.ts";
 import { computeControl } from "./compute/control.ts";
 import { computeOf, type SandboxEnv, serviceOf } from "./env.ts";
 import { FaultRequest } from "./faults.ts";
-import type { Wanted } from "./service/calls.ts";
+import type { Call } from "./service/calls.ts";
+import { wholeLog } from "./whole-log.ts";
 import { withBody } from "./with-body.ts";
 
 type Control = { Bindings: SandboxEnv };
@@ -38,8 +39,8 @@ control.delete("/faults", async (c) => {
   return c.json({ data: [] });
 });
 
-control.get("/executions", async (c) => c.json({ data: await serviceOf(c.env).calls(wantedOf(c, true)) }));
-control.get("/calls", async (c) => c.json({ data: await serviceOf(c.env).calls(wantedOf(c, false)) }));
+control.get("/executions", async (c) => c.json({ data: await logged(c, true) }));
+control.get("/calls", async (c) => c.json({ data: await logged(c, false) }));
 
 control.get("/clock", async (c) => c.json({ now_ms: await serviceOf(c.env).now() }));
 control.post("/clock", (c) =>
@@ -65,9 +66,12 @@ control.post("/regions", (c) =>
   }),
 );
 
-const wantedOf = (c: Context<Control>, onlyExecuted: boolean): Wanted => ({
-  afterId: Number(c.req.query("after") ?? 0) || 0,
-  onlyExecuted,
-  models: c.req.queries("model") ?? null,
-  requestIds: c.req.queries("request_id") ?? null,
-});
+function logged(c: Context<Control>, onlyExecuted: boolean): Promise<Call[]> {
+  const wanted = {
+    onlyExecuted,
+    models: c.req.queries("model") ?? null,
+    requestIds: c.req.queries("request_id") ?? null,
+  };
+  const after = Number(c.req.query("after") ?? 0) || 0;
+  return wholeLog(after, (afterId) => serviceOf(c.env).calls({ ...wanted, afterId }));
+}

@@ -3,6 +3,7 @@
  * hold across restarts.
  */
 import { fingerprint } from "../seed.ts";
+import { PAGE_ROWS } from "../whole-log.ts";
 
 const MINUTE_MS = 60_000;
 /** More of a body is not kept. */
@@ -116,11 +117,12 @@ export class ComputeCallLog {
     return this.#wait("launched = 1 AND account", account, nowMs, most);
   }
 
-  /** Oldest first. */
+  /** The next page, oldest first. */
   list({ afterId, account, kind }: WantedCalls): ComputeCall[] {
     return this.#sql
       .exec(
-        "SELECT * FROM calls WHERE id > ?1 AND (?2 IS NULL OR account = ?2) AND (?3 IS NULL OR kind = ?3) ORDER BY id",
+        `SELECT * FROM calls WHERE id > ?1 AND (?2 IS NULL OR account = ?2) AND (?3 IS NULL OR kind = ?3)
+           ORDER BY id LIMIT ${PAGE_ROWS}`,
         afterId,
         account,
         kind,

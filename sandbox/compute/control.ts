@@ -3,7 +3,9 @@ import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { computeOf, type SandboxEnv } from "../env.ts";
 import { refusalBody } from "../refusal.ts";
+import { wholeLog } from "../whole-log.ts";
 import { withBody } from "../with-body.ts";
+import type { ComputeCall } from "./call-log.ts";
 import { ComputeFaultRequest } from "./faults.ts";
 import { AccountRequest, RegionRequest, ResourceRequest, TemplateRequest } from "./forced.ts";
 
@@ -53,12 +55,11 @@ computeControl.get("/executions", async (c) =>
   c.json({ data: await computeOf(c.env).executions(c.req.query("account") ?? null) }),
 );
 computeControl.get("/calls", async (c) => {
-  const wanted = {
-    afterId: Number(c.req.query("after") ?? 0) || 0,
-    account: c.req.query("account") ?? null,
-    kind: c.req.query("kind") ?? null,
-  };
-  return c.json({ data: JSON.parse(await computeOf(c.env).calls(wanted)) });
+  const wanted = { account: c.req.query("account") ?? null, kind: c.req.query("kind") ?? null };
+  const after = Number(c.req.query("after") ?? 0) || 0;
+  const page = async (afterId: number): Promise<ComputeCall[]> =>
+    JSON.parse(await computeOf(c.env).calls({ ...wanted, afterId }));
+  return c.json({ data: await wholeLog(after, page) });
 });
 
 computeControl.get("/clock", async (c) =>

@@ -5,6 +5,7 @@
  * they are the executions log. The others were refused.
  */
 import type { Usage } from "../usage.ts";
+import { PAGE_ROWS } from "../whole-log.ts";
 
 /** What is known when a call comes in. */
 export interface Arrival {
@@ -120,12 +121,12 @@ export class CallLog {
     this.#sql.exec("UPDATE calls SET usage = ? WHERE id = ?", JSON.stringify(usage), id);
   }
 
-  /** Oldest first. */
+  /** The next page, oldest first. */
   list({ afterId, onlyExecuted, models, requestIds }: Wanted): Call[] {
     const rows = this.#sql.exec(
       `SELECT * FROM calls WHERE id > ?1 AND executed >= ?2
          AND (?3 IS NULL OR model IN (SELECT value FROM json_each(?3)))
-         AND (?4 IS NULL OR request_id IN (SELECT value FROM json_each(?4))) ORDER BY id`,
+         AND (?4 IS NULL OR request_id IN (SELECT value FROM json_each(?4))) ORDER BY id LIMIT ${PAGE_ROWS}`,
       afterId,
       onlyExecuted ? 1 : 0,
       models && JSON.stringify(models),
