@@ -1,11 +1,11 @@
 /** A clock that is set back, or ahead and back: no count is lost, and nobody waits until it has caught up. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   call,
   expectSound,
-  fakeClock,
   fakeQueue,
+  heldClock,
   limits,
   newAccount,
   progress,
@@ -20,15 +20,7 @@ import { IN_FULL } from "../support/worker/in-full.ts";
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
-let advance: (byMs: number) => void;
-beforeEach(() => {
-  advance = fakeClock();
-  vi.spyOn(console, "log").mockImplementation(() => undefined);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+const advance = heldClock();
 
 const admitted = async (stub: Stub, id: string) => (await stub.admit(request(id, 1))).ok;
 /** How many of so many calls pass. */

@@ -1,7 +1,7 @@
 /** Leased calls that were over when they were reported: they have no hold, and count as if they had one. */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import type { CallEnd, LeasedCall } from "../../src/core/account/hold.ts";
 import type { LeaseReport, ReportedCall } from "../../src/core/account/lease.ts";
 import {
@@ -9,7 +9,7 @@ import {
   call,
   digestOf,
   expectSound,
-  fakeClock,
+  heldClock,
   limits,
   newAccount,
   perToken,
@@ -21,15 +21,7 @@ import {
 } from "../support/worker/account-support.ts";
 import { HISTORIES, HISTORIES_TIMEOUT_MS } from "../support/worker/histories.ts";
 
-let advance: (byMs: number) => void;
-beforeEach(() => {
-  advance = fakeClock();
-  vi.spyOn(console, "log").mockImplementation(() => undefined);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+const advance = heldClock();
 
 const LIMITS = limits({
   rpm_limit: 100_000,

@@ -1,12 +1,12 @@
 /** Leases beside rentals: a turn that is short of leased room alone waits for it, and nothing is leased meanwhile. */
 import { runDurableObjectAlarm } from "cloudflare:test";
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import {
   call,
   digestOf,
   expectSound,
-  fakeClock,
+  heldClock,
   newAccount,
   request,
   row,
@@ -21,15 +21,7 @@ const DAY = 24 * HOUR;
 const A_DAY = 24_000_000;
 const INSTANCE = 7_001;
 
-let advance: (byMs: number) => void;
-beforeEach(() => {
-  advance = fakeClock();
-  vi.spyOn(console, "log").mockImplementation(() => undefined);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+const advance = heldClock();
 
 const begin = (stub: Stub) =>
   stub.beginHourly({

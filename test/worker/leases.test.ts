@@ -3,7 +3,7 @@
  */
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Limits } from "../../src/core/account/tenant.ts";
 import { Fleet, type Served, type Step, steps } from "../support/lease-fleet.ts";
 import {
@@ -11,7 +11,7 @@ import {
   credit,
   digestOf,
   expectSound,
-  fakeClock,
+  heldClock,
   keyId,
   limits,
   newAccount,
@@ -24,15 +24,7 @@ import { HISTORIES, HISTORIES_TIMEOUT_MS } from "../support/worker/histories.ts"
 import { manager } from "../support/worker/manager.ts";
 import { allowedMs } from "../support/worker/slowness.ts";
 
-let advance: (byMs: number) => void;
-beforeEach(() => {
-  advance = fakeClock();
-  vi.spyOn(console, "log").mockImplementation(() => undefined);
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.useRealTimers();
-});
+const advance = heldClock();
 
 const KEYS = ["k", "k2"];
 const digest = (key: number) => digestOf(KEYS[key] ?? "k");

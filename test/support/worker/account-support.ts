@@ -2,7 +2,7 @@
 
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, vi } from "vitest";
+import { afterEach, beforeEach, expect, vi } from "vitest";
 import type { CallAccess } from "../../../src/core/account/call-access.ts";
 import type { FreeCall, FreeReach } from "../../../src/core/account/free-calls.ts";
 import type {
@@ -236,6 +236,20 @@ export function fakeClock(): (byMs: number) => void {
     nowMs += byMs;
     vi.setSystemTime(nowMs);
   };
+}
+
+/** For each test of a file: a clock that stands until it is moved, and a log that nobody sees. */
+export function heldClock(): (byMs: number) => void {
+  let advance: (byMs: number) => void;
+  beforeEach(() => {
+    advance = fakeClock();
+    vi.spyOn(console, "log").mockImplementation(() => undefined);
+  });
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+  return (byMs) => advance(byMs);
 }
 
 /** Fails with what the audit found. */
